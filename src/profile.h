@@ -120,6 +120,10 @@ uint32_t profile__samples(const struct profile *p, const struct profile_sample *
 uint32_t profile__stacks(const struct profile *p);
 /* Frames of a stack, root first: pointers valid as long as the profile. */
 uint32_t profile__stack(const struct profile *p, uint32_t stack, const struct frame ***frames);
+/* All distinct frames, by id, and the id of a frame that came from profile__stack(). */
+uint32_t profile__frames(const struct profile *p);
+const struct frame *profile__frame(const struct profile *p, uint32_t id);
+uint32_t profile__frame_id(const struct frame *frame);
 /* Sums over all processes, as a process without pid and name. */
 struct profile_process profile__total(const struct profile *p);
 
