@@ -21,7 +21,7 @@ CFLAGS   += -std=gnu11 $(OPT) -Wall -Wextra $(if $(WERROR),-Werror) \
 LDFLAGS  += $(if $(SAN),-fsanitize=address$(,)undefined)
 BPFFLAGS := -g -O2 -target bpf -mcpu=v3 -Wall $(if $(WERROR),-Werror) \
 	    -D__TARGET_ARCH_$(ARCH) -Ivmlinux/$(ARCH) -Ibpf
-LIBS     := -lbpf -ldw -lelf -liberty -ljansson -lcap -lz
+LIBS     := -lbpf -ldw -lelf -liberty -ljansson -lcap -llzma -lz
 # What the static archives of libdw and libelf need besides. libsmartcols has none in Debian.
 STATIC_LIBS := -Wl,-Bstatic $(LIBS) -llzma -lbz2 -Wl,-Bdynamic -lsmartcols
 ,        := ,
