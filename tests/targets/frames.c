@@ -28,7 +28,7 @@ __attribute__((no_reorder)) FRAME void last_call(void)
 	never_returns();
 }
 
-__attribute__((no_reorder)) FRAME void next_function(void)
+__attribute__((no_reorder, aligned(1))) FRAME void next_function(void)
 {
 	asm volatile("nop");
 }

@@ -22,7 +22,9 @@ static FRAME void sleep_here(struct tape *tape, uint64_t ns)
 static FRAME void turn(struct tape *tape, uint64_t busy_ns, uint64_t sleep_ns)
 {
 	run_here(busy_ns);
+	tape__mark(tape);
 	sleep_here(tape, sleep_ns);
+	tape__mark(tape);
 	AFTER_CALL();
 }
 
@@ -36,13 +38,12 @@ int main(int argc, char **argv)
 
 	truth__init();
 	truth__ready();
+	tape__mark(&tape);
 	for (int i = 0; !truth__stop; i++) {
 		if (migrate)
 			truth__pin(i % cpus);
-		tape__mark(&tape);
 		turn(&tape, busy_ns, sleep_ns);
 	}
-	tape__mark(&tape);
 	tapes__print(&tape, 1);
 	return 0;
 }
