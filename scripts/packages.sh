@@ -14,7 +14,7 @@ check="libcmocka-dev python3 python3-pytest binutils gdb g++ stress-ng redis-ser
 postgresql util-linux procps"
 
 # make check-kernels
-kernels="qemu-system-x86 busybox-static cpio"
+kernels="qemu-system-x86 busybox-static"
 
 # make bench
 bench="libbpf-tools bpftrace linux-perf python3"
