@@ -7,11 +7,7 @@
 #define OFFCPU_ABI_H
 
 #ifndef __bpf__
-#include <stdint.h>
-typedef uint8_t __u8;
-typedef uint16_t __u16;
-typedef uint32_t __u32;
-typedef uint64_t __u64;
+#include <linux/types.h>
 #endif
 
 #define MAX_FRAMES    127 /* per stack; kernel.perf_event_max_stack's default */

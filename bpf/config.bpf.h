@@ -29,8 +29,8 @@ const volatile bool filter_blocks = false;
 const volatile __u64 min_block_ns = 0, max_block_ns = ~0ULL;
 const volatile __u64 state_mask = ~0ULL;
 
-/* The PID namespace whose pids the user sees; level 0 is the initial one. */
-const volatile __u32 pidns_level = 0;
+/* Depth of the PID namespace whose pids the user sees; 0 is the initial one. */
+volatile __u32 pidns_level = 0;
 
 /* The window. Nothing is accounted before 'window_start' is set; both are set a little ahead of
  * time, so that every CPU sees them before they come. */
@@ -45,5 +45,7 @@ __u64 live_threads = 0;
 __u64 last_end_ns = 0;
 /* Threads that would gain from memos but have none yet: the loader runs the iterator for them. */
 __u64 memo_wanted = 0;
+/* Stacks stored since the last drain, which comes early when they are many. */
+__u64 stored = 0;
 
 #endif

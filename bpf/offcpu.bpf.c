@@ -308,6 +308,16 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	return 0;
 }
 
+/* Run once by the loader: in how deep a PID namespace is it? */
+SEC("syscall")
+int learn_pid_namespace(void *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	pidns_level = BPF_CORE_READ(task, thread_pid, level);
+	return 0;
+}
+
 /* --- iterators --- */
 
 static __always_inline struct scratch *iterator_space(void)

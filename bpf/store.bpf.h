@@ -86,8 +86,10 @@ static __always_inline __u64 store__stack(__u64 hash, const struct stack_value *
 
 		if (!found) {
 			err = bpf_map_update_elem(map, &id, stack, BPF_NOEXIST);
-			if (!err)
+			if (!err) {
+				__sync_fetch_and_add(&stored, 1);
 				return id;
+			}
 			if (err != -EEXIST)
 				break;
 			found = bpf_map_lookup_elem(map, &id);
