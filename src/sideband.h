@@ -27,7 +27,7 @@ void sideband__close(struct sideband *sb);
  */
 int sideband__poll(struct sideband *sb);
 
-/* A descriptor to wait on (epoll): readable when a ring is a quarter full. */
+/* A descriptor to wait on (epoll): readable when there is something to read, at most every 5 ms. */
 int sideband__fd(const struct sideband *sb);
 
 /* Records lost because a ring was full. */
