@@ -359,6 +359,8 @@ int seed_tasks(struct bpf_iter__task *ctx)
 	if (state == STATE_BLOCKED)
 		t->rec.flags |= THREAD_BLOCKED_AT_START;
 	t->seed.state = state;
+	/* tells the loader which processes there are */
+	bpf_seq_write(ctx->meta->seq, &t->rec, sizeof(t->rec));
 	return 0;
 }
 

@@ -223,8 +223,10 @@ static int attach_samplers(struct capture *c)
 	return err ? err : -ENODEV;
 }
 
+typedef void (*record_fn)(void *data, const struct thread_rec *rec);
+
 /* Runs a task iterator to its end, handing its output on in whole records. */
-static int run_iterator(struct capture *c, struct bpf_program *prog)
+static int run_iterator(struct bpf_program *prog, record_fn deliver, void *data)
 {
 	struct thread_rec recs[32];
 	struct bpf_link *link = bpf_program__attach_iter(prog, NULL);
@@ -251,7 +253,7 @@ static int run_iterator(struct capture *c, struct bpf_program *prog)
 		have += got;
 		whole = have / sizeof(*recs);
 		for (size_t i = 0; i < whole; i++)
-			recording__add_thread(c->recording, &recs[i]);
+			deliver(data, &recs[i]);
 		have -= whole * sizeof(*recs);
 		memmove(recs, recs + whole, have);
 	}
@@ -260,8 +262,26 @@ static int run_iterator(struct capture *c, struct bpf_program *prog)
 	return got < 0 ? got : 0;
 }
 
-int capture__attach(struct capture *c)
+/* Tells the processes of the target, once each: threads of one process come one after another. */
+struct finder {
+	void (*found)(void *data, pid_t pid);
+	void *data;
+	pid_t last;
+};
+
+static void find_process(void *data, const struct thread_rec *rec)
 {
+	struct finder *f = data;
+
+	if ((pid_t)rec->tgid == f->last || rec->flags & THREAD_KERNEL)
+		return;
+	f->last = rec->tgid;
+	f->found(f->data, rec->tgid);
+}
+
+int capture__attach(struct capture *c, void (*found)(void *data, pid_t pid), void *data)
+{
+	struct finder finder = {.found = found, .data = data};
 	uint64_t begin = clock_ns();
 	struct bpf_link **links[] = {
 		&c->skel->links.on_sched_process_fork, &c->skel->links.on_sched_process_exec,
@@ -291,9 +311,9 @@ int capture__attach(struct capture *c)
 	err = attach_samplers(c);
 	if (err)
 		return err;
-	err = run_iterator(c, c->skel->progs.seed_tasks);
+	err = run_iterator(c->skel->progs.seed_tasks, find_process, &finder);
 	if (!err)
-		err = run_iterator(c, c->skel->progs.seed_tasks);
+		err = run_iterator(c->skel->progs.seed_tasks, find_process, &finder);
 	if (err) {
 		log__error("cannot read the list of tasks through BPF: %s", strerror(-err));
 		return err;
@@ -432,7 +452,7 @@ int capture__poll(struct capture *c)
 	ring_buffer__consume(c->exits);
 	if (c->skel->bss->memo_wanted) {
 		c->skel->bss->memo_wanted = 0;
-		err = run_iterator(c, c->skel->progs.give_memos);
+		err = run_iterator(c->skel->progs.give_memos, NULL, NULL);
 		if (err)
 			log__info("cannot give threads their memos: %s", strerror(-err));
 	}
@@ -489,6 +509,11 @@ static void read_map_memory(struct capture *c)
 	}
 }
 
+static void add_thread(void *data, const struct thread_rec *rec)
+{
+	recording__add_thread(data, rec);
+}
+
 int capture__stop(struct capture *c, uint64_t end_ns)
 {
 	uint64_t planned = c->skel->data->window_end, now = clock_ns();
@@ -514,7 +539,7 @@ int capture__stop(struct capture *c, uint64_t end_ns)
 	if (err)
 		return err;
 	ring_buffer__consume(c->exits);
-	err = run_iterator(c, c->skel->progs.flush_tasks);
+	err = run_iterator(c->skel->progs.flush_tasks, add_thread, c->recording);
 	if (err) {
 		log__error("cannot read the final state of the threads: %s", strerror(-err));
 		return err;

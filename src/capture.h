@@ -48,7 +48,8 @@ struct capture_opts {
 
 /* All return 0 or -errno after saying why, except where stated. */
 int capture__load(struct capture **out, const struct capture_opts *opts, struct recording *rec);
-int capture__attach(struct capture *c);
+/* Calls 'found' for every process of the target that runs already. */
+int capture__attach(struct capture *c, void (*found)(void *data, pid_t pid), void *data);
 
 /* Opens the window; it closes by itself after 'duration_ns' (0: when capture__stop is called). */
 void capture__start(struct capture *c, uint64_t duration_ns);

@@ -138,10 +138,12 @@ uint32_t profile__sample(struct profile *p, uint32_t thread, uint32_t stack)
 void profile__add_sample(struct profile *p, const struct profile_sample *sample)
 {
 	struct profile_sample *s;
+	uint32_t id;
 
 	assert(!p->finished);
 	assert(sample->thread < p->n_threads && sample->stack < intern__stacks(p->intern));
-	s = &p->samples[profile__sample(p, sample->thread, sample->stack)];
+	id = profile__sample(p, sample->thread, sample->stack); /* may move the array */
+	s = &p->samples[id];
 	s->samples += sample->samples;
 	s->runq_ns += sample->runq_ns;
 	s->blocked_ns += sample->blocked_ns;

@@ -101,9 +101,9 @@ void recording__add_thread(struct recording *r, const struct thread_rec *rec)
 	r->threads[r->nthreads++] = *rec;
 }
 
-uint64_t recording__rows(const struct recording *r)
+uint64_t recording__stacks(const struct recording *r)
 {
-	return HASH_COUNT(r->rows);
+	return HASH_COUNT(r->stacks);
 }
 
 uint64_t recording__threads(const struct recording *r)

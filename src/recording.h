@@ -28,8 +28,8 @@ void recording__add_row(struct recording *r, const struct row_key *key,
 			const struct row_value *value);
 void recording__add_thread(struct recording *r, const struct thread_rec *rec);
 
-/* Number of rows, and of threads, so far. */
-uint64_t recording__rows(const struct recording *r);
+/* Number of stacks, and of threads' records, so far. */
+uint64_t recording__stacks(const struct recording *r);
 uint64_t recording__threads(const struct recording *r);
 /* Ids of stacks that came with different frames: a hash collision between two drains. */
 uint64_t recording__conflicts(const struct recording *r);
