@@ -88,7 +88,8 @@ class Profile:
 
     @property
     def start_ns(self):
-        return self.raw["start_ns"]
+        """The window's start on CLOCK_MONOTONIC: that of any thread that lived through it."""
+        return min(t["start_ns"] for t in self.threads)
 
     @property
     def end_ns(self):
@@ -105,24 +106,38 @@ class Profile:
     @property
     def stacks(self):
         if self._stacks is None:
-            self._stacks = [Stack(self._names(raw), raw) for raw in self.raw["stacks"]]
+            func = [frame["func"] for frame in self.raw["frames"]]
+            self._stacks = [Stack([func[i] for i in raw["frames"]], raw)
+                            for raw in self.raw["stacks"]]
         return self._stacks
 
-    def _names(self, raw):
-        return [frame["func"] for frame in raw["frames"]]
+    def frames(self, stack):
+        return [self.raw["frames"][i] for i in stack.raw["frames"]]
 
-    def holding(self, *names):
-        return [s for s in self.stacks if holds(s.names, names)]
+    def holding(self, *names, tid=None):
+        """The stacks that hold these functions in this order, root first."""
+        return [s for s in self.stacks
+                if holds(s.names, names) and tid in (None, s.raw["tid"])]
 
-    def ns(self, key, *names):
+    def ns(self, key, *names, tid=None):
         """Sum of on_ns, blocked_ns, ... over the stacks that hold these functions."""
-        return sum(getattr(s, key) for s in self.holding(*names))
+        return sum(getattr(s, key) for s in self.holding(*names, tid=tid))
+
+    def process(self, pid):
+        found = [p for p in self.processes if p["pid"] == pid]
+        assert len(found) == 1, f"{len(found)} processes {pid} in the profile"
+        return found[0]
+
+    def lost_stacks(self):
+        """Number of stacks that were lost or cut, by kind."""
+        return {loss["kind"]: loss["count"] for loss in self.losses if loss["count"]}
 
     def check(self):
         """Conservation, and what else holds for every profile."""
         for t in self.threads:
             parts = t["on_ns"] + t["runq_ns"] + t["blocked_ns"] + t["lost_ns"]
             assert parts == t["window_ns"], f"parts sum to {parts}: {t}"
+            assert t["end_ns"] - t["start_ns"] == t["window_ns"], f"end - start: {t}"
             assert t["lost_ns"] <= t["window_ns"] // 1000, f"lost time: {t}"
             assert 0 < t["window_ns"] <= self.window_ns, f"window {self.window_ns}: {t}"
             assert t["user_ns"] + t["system_ns"] == t["on_ns"], f"user + system: {t}"
@@ -131,7 +146,14 @@ class Profile:
         for key in ("on_ns", "runq_ns", "blocked_ns", "lost_ns", "user_ns", "system_ns", "samples"):
             assert sum(p[key] for p in self.processes) == self.total(key), f"sum of {key}"
         for key in ("on_ns", "runq_ns", "blocked_ns"):
-            assert sum(getattr(s, key) for s in self.stacks) == self.total(key), f"stacks' {key}"
+            self._check_stacks(key)
+
+    def _check_stacks(self, key):
+        sums = [0] * len(self.threads)
+        for stack in self.raw["stacks"]:
+            sums[stack["thread"]] += stack[key]
+        for thread, total in zip(self.threads, sums):
+            assert total == thread[key], f"{key} of the stacks is {total}: {thread}"
 
 
 class Result:

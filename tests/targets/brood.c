@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * brood N MS [EXE]: N short-lived children, two at a time, each running for a third of MS and
- * sleeping for the rest. With EXE each child is an exec of that file as "EXE child MS" (a copy of
- * this program), else a plain fork. After a line on stdin when started as "brood wait N MS [EXE]".
+ * brood [wait] N MS [COPY]: N short-lived children, two at a time, each running for a third of MS
+ * and sleeping for the rest. They are plain forks, or with COPY each runs a file of its own: a copy
+ * of this program named COPY.number, which it deletes first thing. With "wait" it begins on a line
+ * from stdin.
  */
+#include <sys/sendfile.h>
+
 #include "truth.h"
 
 static FRAME void child_run(uint64_t ns)
@@ -25,19 +28,32 @@ static FRAME void child_life(long ms)
 	AFTER_CALL();
 }
 
-static pid_t bear(long ms, const char *exe)
+static void copy_self(const char *path)
 {
-	char text[32];
+	int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	int to = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700);
+
+	while (from >= 0 && to >= 0 && sendfile(to, from, NULL, 1 << 20) > 0)
+		;
+	close(from);
+	close(to);
+}
+
+static pid_t bear(long number, long ms, const char *copy)
+{
+	char path[4096], text[32];
 	pid_t pid = fork();
 
 	if (pid)
 		return pid;
-	if (!exe) {
+	if (!copy) {
 		child_life(ms);
 		_exit(0);
 	}
+	snprintf(path, sizeof(path), "%s.%ld", copy, number);
 	snprintf(text, sizeof(text), "%ld", ms);
-	execl(exe, exe, "child", text, NULL);
+	copy_self(path);
+	execl(path, path, "child", text, NULL);
 	_exit(127);
 }
 
@@ -53,12 +69,13 @@ static void bury(void)
 
 int main(int argc, char **argv)
 {
-	const char *exe;
+	const char *copy;
 	uint64_t start;
 	struct rusage ru;
 	long n, ms;
 
 	if (argc == 3 && !strcmp(argv[1], "child")) {
+		unlink(argv[0]);
 		prctl(PR_SET_TIMERSLACK, 1);
 		child_life(atol(argv[2]));
 		return 0;
@@ -72,12 +89,12 @@ int main(int argc, char **argv)
 	}
 	n = truth__arg(argc, argv, 1, 200);
 	ms = truth__arg(argc, argv, 2, 30);
-	exe = argc > 3 ? argv[3] : NULL;
+	copy = argc > 3 ? argv[3] : NULL;
 	start = truth__now();
 	for (long i = 0; i < n; i++) {
 		if (i >= 2)
 			bury();
-		if (bear(ms, exe) < 0)
+		if (bear(i, ms, copy) < 0)
 			failed++;
 	}
 	bury();
