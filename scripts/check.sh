@@ -5,6 +5,9 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
+# The system's python has the packages that install-deps.sh installs; one found earlier in PATH may not.
+python=$(command -v /usr/bin/python3 || echo python3)
+
 rings=${*:-unit golden live kernels}
 work=build/check
 passed=0
@@ -82,9 +85,9 @@ run_live()
 {
 	begin=$(now)
 	rm -f $work/live.xml
-	python3 -m pytest tests/live -q -p no:cacheprovider --junitxml=$work/live.xml \
+	$python -m pytest tests/live -q -p no:cacheprovider --junitxml=$work/live.xml \
 		-o junit_family=xunit2 --durations=8 ${PYTEST_ARGS:-}
-	set -- $(python3 - <<'EOF'
+	set -- $($python - <<'EOF'
 import xml.etree.ElementTree as tree
 try:
     suite = tree.parse("build/check/live.xml").getroot().find("testsuite")
