@@ -42,12 +42,14 @@ static struct profile_sample *sample_at(const struct balance *b, uint32_t i)
 	return &b->p->samples[b->list[i]];
 }
 
-/* The sample of this thread under a stack that is one mark. */
-static uint32_t mark_sample(const struct balance *b, const char *name)
+/* The sample of this thread under a stack that is one mark; valid until the next call. */
+static struct profile_sample *mark_sample(const struct balance *b, const char *name)
 {
 	struct frame mark = {.kind = FRAME_MARK, .func = name};
+	uint32_t stack = intern__stack(b->p->intern, &mark, 1);
+	uint32_t id = profile__sample(b->p, b->index, stack);
 
-	return profile__sample(b->p, b->index, intern__stack(b->p->intern, &mark, 1));
+	return &b->p->samples[id]; /* only now: the array may have moved */
 }
 
 /* Takes at most 'room' of '*ns', and leaves it there; returns how much did not fit. */
@@ -125,11 +127,11 @@ static uint64_t add_lost_samples(struct balance *b, uint64_t arrived)
 {
 	uint64_t lost = b->thread->samples - arrived;
 	size_t known = b->p->n_samples;
-	uint32_t sample = mark_sample(b, "[lost]");
+	struct profile_sample *sample = mark_sample(b, "[lost]");
 
-	b->p->samples[sample].samples += lost;
-	if (sample >= known)
-		b->list[b->n++] = sample;
+	sample->samples += lost;
+	if (b->p->n_samples > known)
+		b->list[b->n++] = known;
 	return b->thread->samples;
 }
 
@@ -151,7 +153,7 @@ static void balance_on(struct balance *b)
 	if (weight)
 		spread_on(b, weight);
 	else if (t->on_ns)
-		b->p->samples[mark_sample(b, "[unsampled]")].on_ns = t->on_ns;
+		mark_sample(b, "[unsampled]")->on_ns = t->on_ns;
 }
 
 /* Cuts the stacks' waits down to the thread's. Returns the time that was cut; '*runq' and
@@ -177,7 +179,7 @@ static void add_wait(const struct balance *b, const char *mark, uint64_t runq, u
 
 	if (!runq && !blocked)
 		return;
-	s = &b->p->samples[mark_sample(b, mark)];
+	s = mark_sample(b, mark);
 	s->runq_ns += runq;
 	s->blocked_ns += blocked;
 }
