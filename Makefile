@@ -23,7 +23,7 @@ BPFFLAGS := -g -O2 -target bpf -mcpu=v3 -Wall $(if $(WERROR),-Werror) \
 	    -D__TARGET_ARCH_$(ARCH) -Ivmlinux/$(ARCH) -Ibpf
 LIBS     := -lbpf -ldw -lelf -liberty -ljansson -lcap -llzma -lz
 # What the static archives of libdw and libelf need besides. libsmartcols has none in Debian.
-STATIC_LIBS := -Wl,-Bstatic $(LIBS) -llzma -lbz2 -Wl,-Bdynamic -lsmartcols
+STATIC_LIBS := -Wl,-Bstatic $(LIBS) -lbz2 -Wl,-Bdynamic -lsmartcols
 ,        := ,
 
 # Only the first three may include libbpf's headers; all the rest links into unit tests.

@@ -4,10 +4,10 @@
 
 # make
 build="gcc libc6-dev make clang bpftool libbpf-dev libelf-dev libdw-dev libiberty-dev
-zlib1g-dev libjansson-dev libsmartcols-dev libcap-dev uthash-dev libdebuginfod-dev"
+zlib1g-dev liblzma-dev libjansson-dev libsmartcols-dev libcap-dev uthash-dev libdebuginfod-dev"
 
 # make STATIC=1: what the static archives need besides
-static="liblzma-dev libbz2-dev"
+static="libbz2-dev"
 
 # make check
 check="libcmocka-dev python3 python3-pytest binutils gdb g++ stress-ng redis-server redis-tools

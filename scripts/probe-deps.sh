@@ -32,6 +32,7 @@ if command -v "$CC" >/dev/null 2>&1; then
 	header elfutils/libdwfl.h libdw-dev
 	header libiberty/demangle.h libiberty-dev
 	header zlib.h zlib1g-dev
+	header lzma.h liblzma-dev
 	header jansson.h libjansson-dev
 	header libsmartcols/libsmartcols.h libsmartcols-dev
 	header sys/capability.h libcap-dev
