@@ -18,6 +18,17 @@
 
 #define OPTIONS (DMGL_PARAMS | DMGL_ANSI)
 
+/*
+ * libiberty has allocators under the same names as util/xalloc. It uses this one too; without it
+ * the linker would take its whole set and find the others defined twice.
+ */
+void *xrealloc(void *ptr, size_t size);
+
+void *xrealloc(void *ptr, size_t size)
+{
+	return xreallocarray(ptr, size, 1);
+}
+
 struct output {
 	jmp_buf overflow;
 	size_t len;
