@@ -25,11 +25,6 @@ void *xcalloc(size_t count, size_t size)
 	return check(calloc(count ? count : 1, size ? size : 1));
 }
 
-void *xrealloc(void *ptr, size_t size)
-{
-	return check(realloc(ptr, size ? size : 1));
-}
-
 void *xreallocarray(void *ptr, size_t count, size_t size)
 {
 	return check(reallocarray(ptr, count ? count : 1, size ? size : 1));

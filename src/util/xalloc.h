@@ -10,8 +10,6 @@
 
 void *xmalloc(size_t size);
 void *xcalloc(size_t count, size_t size);
-/* libiberty calls this one; were it missing here, its own functions of these names would clash. */
-void *xrealloc(void *ptr, size_t size);
 /* Resizes an array of 'count' elements of 'size' bytes; refuses an overflowing product. */
 void *xreallocarray(void *ptr, size_t count, size_t size);
 char *xstrdup(const char *text);
