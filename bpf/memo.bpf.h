@@ -20,10 +20,12 @@
  * the return addresses is constant (the distance to the stack's top is not: the kernel randomises
  * that with each system call). After a walk the slots are found by scanning upward from ctx for the
  * return addresses in order; the stack is memoised only if each of them occurs exactly once in the
- * span, so that a stale copy in dead stack space cannot pass for the slot. From __schedule() up,
+ * stack, so that a stale copy in dead stack space cannot pass for the slot. From __schedule() up,
  * equal return addresses in those slots mean the same function called from the same place, so the
- * next slot is where it was: by induction the stack is equal. Only for voluntary switches, where no
- * interrupt frame lies in between.
+ * next slot is where it was: by induction the stack is equal. The one exception is the outermost
+ * frame of a system call: the random gap lies just below it, but it is at a constant distance from
+ * the top instead, the word below the saved user registers, and is compared there. Only for
+ * voluntary switches, where no interrupt frame lies in between.
  *
  * Memos belong to one thread and are used only by the thread itself at its own switch-out, so they
  * need no locks; they are freed with the thread.
@@ -48,6 +50,7 @@ struct user_memo {
 
 struct kernel_memo {
 	__u64 stack;
+	__u64 entry; /* outermost frame, if it is the word below the user registers; else 0 */
 	__u32 span, chunks;
 	struct chunk deps[KERNEL_CHUNKS];
 };
@@ -76,13 +79,15 @@ struct {
  * be preempted by either. */
 struct scratch {
 	__u64 base; /* address of ctx, as a number */
+	__u64 entry; /* the word below the user registers; 0 if there are none */
 	__u64 words[USER_SPAN / 8];
 	struct walk walk;
 	struct stack_value kernel;
 	/* the scan for the slots of a kernel stack's return addresses */
 	struct {
 		__u64 word;
-		__u32 found; /* frames found so far, in order */
+		__u32 frames; /* to look for */
+		__u32 found;  /* so far, in order */
 		__u32 span;
 		__u32 bad; /* an address occurs twice, or out of order */
 	} scan;
@@ -202,6 +207,8 @@ static __always_inline __u64 memo__find_kernel(struct memos *m, struct scratch *
 
 		if (!memo->stack || span > KERNEL_SPAN)
 			continue;
+		if (memo->entry && memo->entry != s->entry)
+			continue;
 		if (span > have) {
 			if (bpf_probe_read_kernel(s->words, span, (void *)s->base))
 				continue;
@@ -228,7 +235,7 @@ static long scan_word(__u32 i, void *data)
 {
 	struct scratch *s = *(struct scratch **)data;
 	__u64 word = s->words[i & (KERNEL_SPAN / 8 - 1)];
-	__u32 found = s->scan.found, n = s->kernel.n;
+	__u32 found = s->scan.found, n = s->scan.frames;
 
 	if (!LOOKS_LIKE_KERNEL_TEXT(word))
 		return 0;
@@ -253,10 +260,13 @@ static __always_inline void memo__add_kernel(struct memos *m, struct scratch *s,
 {
 	__u32 home = memo_home(hint, 0), way;
 	struct kernel_memo *memo;
-	__u32 room;
+	__u32 room, n = s->kernel.n;
+	bool entry;
 
-	if (!s->kernel.n || s->kernel.n > KERNEL_CHUNKS * SLOTS_PER_CHUNK)
+	if (!n || n > KERNEL_CHUNKS * SLOTS_PER_CHUNK)
 		return;
+	entry = s->entry && s->kernel.frames[n - 1] == s->entry;
+	s->scan.frames = entry ? n - 1 : n;
 	/* up to the top of the stack, and not beyond */
 	room = KERNEL_STACK_SIZE - (s->base & (KERNEL_STACK_SIZE - 1));
 	if (room > KERNEL_SPAN)
@@ -266,10 +276,11 @@ static __always_inline void memo__add_kernel(struct memos *m, struct scratch *s,
 	s->scan.found = 0;
 	s->scan.bad = 0;
 	bpf_loop(room / 8, scan_word, &s, 0);
-	if (s->scan.bad || s->scan.found != s->kernel.n)
+	if (s->scan.bad || s->scan.found != s->scan.frames || !s->scan.found)
 		return;
 	way = m->kernel_turn++ & (WAYS - 1);
 	memo = &m->kernel[(home + way) & (KERNEL_MEMOS - 1)];
+	memo->entry = entry ? s->entry : 0;
 	memo->span = s->scan.span;
 	memo->chunks = chunks__pad(s->kernel_deps, s->scan.found, KERNEL_CHUNKS);
 	bpf_probe_read_kernel(memo->deps, sizeof(memo->deps), s->kernel_deps);

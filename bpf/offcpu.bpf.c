@@ -112,11 +112,24 @@ static __always_inline __u64 store_kernel_stack(struct scratch *s, long bytes)
 	return store__stack(hash_finish(hash_step(copy.hash, s->kernel.end)), &s->kernel);
 }
 
+/* The return address that the system call entry left below the user registers. */
+static __always_inline __u64 entry_word(struct task_struct *task)
+{
+	__u64 regs, word = 0;
+
+	if (task->flags & PF_KTHREAD)
+		return 0;
+	regs = (__u64)bpf_task_pt_regs(task);
+	bpf_probe_read_kernel(&word, sizeof(word), (void *)(regs - sizeof(word)));
+	return word;
+}
+
 /* The first two entries are this program and the tracepoint's runner, below ctx. */
 #define OWN_FRAMES 2
 
 static __always_inline __u64 kernel_stack(struct thread *t, struct memos *m, struct scratch *s,
-					  void *ctx, __u64 hint, bool voluntary)
+					  struct task_struct *task, void *ctx, __u64 hint,
+					  bool voluntary)
 {
 	__u64 id = 0;
 	long bytes;
@@ -125,6 +138,7 @@ static __always_inline __u64 kernel_stack(struct thread *t, struct memos *m, str
 		return STACK_NONE;
 	/* ctx as a number: a pointer may not be calculated with, what comes out of a map may */
 	*(volatile __u64 *)&s->base = (__u64)ctx;
+	s->entry = entry_word(task);
 	if (m && voluntary)
 		id = memo__find_kernel(m, s, hint);
 	if (id) {
@@ -183,7 +197,7 @@ static __always_inline void switch_out(void *ctx, struct thread *t, struct task_
 	if (!s)
 		return;
 	t->ustack = user_stack(t, m, s, task);
-	t->kstack = kernel_stack(t, m, s, ctx, t->ustack, !preempt);
+	t->kstack = kernel_stack(t, m, s, task, ctx, t->ustack, !preempt);
 }
 
 SEC("tp_btf/sched_switch")
