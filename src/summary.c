@@ -16,8 +16,11 @@
 
 #define DEFAULT_WIDTH 120
 #define DEFAULT_TOP   10
+/* A narrower terminal gets fewer and narrower columns, so that stacks remain readable. */
+#define NARROW 100
 /* No thread's or process's name takes more columns than this. */
 #define WHO_WIDTH  24
+#define WHO_NARROW 14
 #define WHERE_SIZE 2048
 
 void summary__heading(const struct summary *s, const char *fmt, ...)
@@ -55,31 +58,40 @@ static void percent_cell(struct table *t, uint64_t part, uint64_t whole)
 {
 	struct unit_text buf;
 
-	table__cell(t, units__percent(&buf, part, whole));
+	table__cell(t, units__tenths(&buf, part, whole));
 }
 
-/* Whose time a row is: "worker/4711", "worker ×64", "srv: 9 threads". */
+static bool is_narrow(const struct summary *s)
+{
+	return s->opts.width < NARROW;
+}
+
+/* Whose time a row is: "worker/4711", "worker ×64", "srv: 9 threads"; with several processes in the
+ * profile "srv:worker ×64". */
 static void who_cell(struct summary *s, struct table *t, const struct rank *row)
 {
 	const struct profile_thread *thread = &s->threads[row->thread];
 	const char *comm = s->processes[row->process].comm;
-	struct summary_name process, name;
+	size_t width = is_narrow(s) ? WHO_NARROW : WHO_WIDTH, used;
+	struct summary_name name;
 	char tail[64], *text;
 
-	summary__name(&process, comm, WHO_WIDTH / 2);
-	if (row->threads == 1)
-		snprintf(tail, sizeof(tail), "/%u", thread->tid);
-	else
+	if (!row->one_name)
+		snprintf(tail, sizeof(tail), ": %u threads", row->threads);
+	else if (row->threads > 1)
 		snprintf(tail, sizeof(tail), " %s%u", signs()->times, row->threads);
-	if (row->one_name) {
-		bool plain = s->n_processes < 2 || strcmp(comm, thread->comm) == 0;
-
-		summary__name(&name, thread->comm, WHO_WIDTH - 9);
-		text = xasprintf("%s%s%s%s", plain ? "" : process.s, plain ? "" : ":", name.s,
-				 tail);
-	} else {
-		text = xasprintf("%s: %u threads", process.s, row->threads);
-	}
+	else
+		snprintf(tail, sizeof(tail), "/%u", thread->tid);
+	if (!row->one_name)
+		text = xstrdup(comm);
+	else if (s->n_processes < 2 || strcmp(comm, thread->comm) == 0)
+		text = xstrdup(thread->comm);
+	else
+		text = xasprintf("%s:%s", comm, thread->comm);
+	used = text__width(tail);
+	summary__name(&name, text, used + 4 < width ? width - used : 4);
+	free(text);
+	text = xasprintf("%s%s", name.s, tail);
 	table__cell(t, text);
 	free(text);
 }
@@ -92,7 +104,8 @@ static void off_row(struct summary *s, struct table *t, const struct rank *row)
 	duration_cell(t, row->ns);
 	percent_cell(t, row->ns, total);
 	count_cell(t, row->count);
-	duration_cell(t, row->count ? row->ns / row->count : 0);
+	if (!is_narrow(s))
+		duration_cell(t, row->count ? row->ns / row->count : 0);
 	duration_cell(t, row->max_ns);
 	who_cell(s, t, row);
 }
@@ -170,7 +183,10 @@ static void print_off(struct summary *s)
 	}
 	r = ranking__new(s->p, RANK_OFF_STACKS);
 	ranking_heading(s, "BLOCKED OR WAITING FOR A CPU", ns, ranking__rows(r, &rows), "stack");
-	print_ranking(s, r, ">TIME|>%|>COUNT|>AVG|>MAX|THREAD|WHERE", off_row);
+	print_ranking(s, r,
+		      is_narrow(s) ? ">TIME|>%|>COUNT|>MAX|THREAD|WHERE"
+				   : ">TIME|>%|>COUNT|>AVG|>MAX|THREAD|WHERE",
+		      off_row);
 	ranking__free(r);
 }
 
@@ -267,15 +283,16 @@ static void thread_row(struct summary *s, struct table *t, const struct profile_
 {
 	struct profile_process sum = thread_sum(thread);
 	struct summary_name name;
+	size_t width = is_narrow(s) ? WHO_NARROW : WHO_WIDTH;
 	char id[32];
 
 	table__row(t);
-	summary__name(&name, thread->comm, WHO_WIDTH);
+	summary__name(&name, thread->comm, width);
 	table__cell(t, name.s);
 	snprintf(id, sizeof(id), "%u", thread->tid);
 	table__cell(t, id);
 	if (s->n_processes > 1) {
-		summary__name(&name, s->processes[thread->process].comm, WHO_WIDTH - 9);
+		summary__name(&name, s->processes[thread->process].comm, width - 8);
 		snprintf(name.s + strlen(name.s), 16, "/%u", s->processes[thread->process].pid);
 		table__cell(t, name.s);
 	}
@@ -311,8 +328,8 @@ static void print_threads(struct summary *s)
 		order[i] = &s->threads[i];
 	qsort(order, s->n_threads, sizeof(*order), compare_threads);
 	t = table__new(s->n_processes > 1
-			       ? "THREAD|>TID|PROCESS|>ON-CPU|>RUN QUEUE|>BLOCKED|>CPU|>SWITCHES|"
-			       : "THREAD|>TID|>ON-CPU|>RUN QUEUE|>BLOCKED|>CPU|>SWITCHES|",
+			       ? "THREAD|>TID|PROCESS|>ON-CPU|>RUN QUEUE|>BLOCKED|>%CPU|>SWITCHES|"
+			       : "THREAD|>TID|>ON-CPU|>RUN QUEUE|>BLOCKED|>%CPU|>SWITCHES|",
 		       s->opts.width, s->opts.color);
 	for (i = 0; i < s->n_threads; i++) {
 		if (i < top) {
@@ -355,7 +372,7 @@ static void print_processes(struct summary *s)
 	for (i = 0; i < s->n_processes; i++)
 		order[i] = &s->processes[i];
 	qsort(order, s->n_processes, sizeof(*order), compare_processes);
-	t = table__new("PROCESS|>PID|>THREADS|>ON-CPU|>RUN QUEUE|>BLOCKED|>CPU|>SWITCHES",
+	t = table__new("PROCESS|>PID|>THREADS|>ON-CPU|>RUN QUEUE|>BLOCKED|>%CPU|>SWITCHES",
 		       s->opts.width, s->opts.color);
 	for (i = 0; i < s->n_processes; i++) {
 		if (i < top) {

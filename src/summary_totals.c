@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "summary_impl.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "units.h"
+#include "where.h"
 
 #define RED   "\033[31m"
 #define RESET "\033[0m"
+
+/* From here on the line of on-CPU time is one line. */
+#define WIDE 104
+/* As far as time_line() goes, and the three blanks behind it. */
+#define MARGIN 35
 
 /* Right-aligned; printf counts bytes and not columns. */
 static void print_right(const struct summary *s, const char *text, size_t width)
@@ -23,7 +28,7 @@ static void time_line(const struct summary *s, const char *label, uint64_t ns)
 {
 	struct unit_text buf;
 
-	fprintf(s->out, "  %-10s", label);
+	fprintf(s->out, "  %-11s", label);
 	print_right(s, units__duration(&buf, ns), 9);
 	print_right(s, units__percent(&buf, ns, s->total.window_ns), 10);
 }
@@ -37,16 +42,26 @@ static void print_title(const struct summary *s)
 		fputs("\033[1m", s->out);
 	fprintf(s->out, "%s  %" PRIu64 ".%02" PRIu64 " s  ", title.s, s->window_ns / 1000000000,
 		s->window_ns / 10000000 % 100);
-	if (s->n_processes > 1)
-		fprintf(s->out, "%u processes  ", s->n_processes);
 	fprintf(s->out, "%u thread%s", s->n_threads, s->n_threads == 1 ? "" : "s");
+	if (s->n_processes > 1 && !strstr(s->meta->title, " processes"))
+		fprintf(s->out, " in %u processes", s->n_processes);
 	fputs(s->opts.color ? RESET "\n" : "\n", s->out);
+}
+
+static void print_split(const struct summary *s)
+{
+	const struct profile_process *t = &s->total;
+	struct unit_text user, system;
+
+	if (t->user_ns + t->system_ns)
+		fprintf(s->out, "user %s, system %s", units__duration(&user, t->user_ns),
+			units__duration(&system, t->system_ns));
 }
 
 static void print_on(const struct summary *s)
 {
 	const struct profile_process *t = &s->total;
-	struct unit_text cpu, machine, user, system;
+	struct unit_text cpu, machine;
 
 	time_line(s, "on-CPU", t->on_ns);
 	fprintf(s->out, "   %s of one CPU", units__percent(&cpu, t->on_ns, s->window_ns));
@@ -54,8 +69,9 @@ static void print_on(const struct summary *s)
 		fprintf(s->out, ", %s of the machine",
 			units__percent(&machine, t->on_ns, s->window_ns * s->meta->cpus));
 	if (t->user_ns + t->system_ns)
-		fprintf(s->out, "; user %s, system %s", units__duration(&user, t->user_ns),
-			units__duration(&system, t->system_ns));
+		fprintf(s->out, s->opts.width < WIDE ? "\n%*s" : "; %*s",
+			s->opts.width < WIDE ? MARGIN : 0, "");
+	print_split(s);
 	fputc('\n', s->out);
 }
 
@@ -76,7 +92,7 @@ static void print_loss(const struct summary *s, const struct profile_loss *loss)
 	struct summary_name text;
 
 	summary__name(&text, loss->text, sizeof(text.s) - 1);
-	fprintf(s->out, "  %sloss%s      ", s->opts.color ? RED : "", s->opts.color ? RESET : "");
+	fprintf(s->out, "  %sloss%s       ", s->opts.color ? RED : "", s->opts.color ? RESET : "");
 	print_right(s, loss->ns ? units__duration(&ns, loss->ns) : "", 9);
 	print_right(s, loss->ns ? units__percent(&ns, loss->ns, s->total.window_ns) : "", 10);
 	fputs("   ", s->out);
@@ -122,16 +138,6 @@ struct quality {
 	uint64_t truncated_ns, unnamed_ns, none_ns;
 };
 
-/* "libc.so.6+0x9d2a1" */
-static bool is_unnamed(const struct frame *frame)
-{
-	const char *plus = strrchr(frame->func, '+');
-
-	if (!plus || strncmp(plus, "+0x", 3) != 0 || !isxdigit((unsigned char)plus[3]))
-		return false;
-	return !plus[3 + strspn(plus + 3, "0123456789abcdef")];
-}
-
 /* Time of stacks that are one mark has no stack; [filtered] was left out on purpose. */
 static bool has_stack(const struct frame **frames, uint32_t n)
 {
@@ -152,7 +158,7 @@ static void add_quality(struct quality *q, const struct frame **frames, uint32_t
 	for (i = n; i-- > 0;) {
 		if (frames[i]->kind != FRAME_USER && frames[i]->kind != FRAME_JIT)
 			continue;
-		if (is_unnamed(frames[i]))
+		if (where__is_unnamed(frames[i]))
 			q->unnamed_ns += ns;
 		return;
 	}
@@ -200,7 +206,7 @@ static void print_memo(const struct summary *s, const char *label, uint64_t hits
 	struct unit_text percent, count;
 
 	if (hits + misses)
-		fprintf(s->out, "  %-10s  %s of %s stacks were known\n", label,
+		fprintf(s->out, "  %-11s %s of %s stacks were known\n", label,
 			units__percent(&percent, hits, hits + misses),
 			units__count(&count, hits + misses));
 }

@@ -35,6 +35,8 @@ struct unit_text {
 const char *units__duration(struct unit_text *buf, uint64_t ns);
 /* "97.34 %"; "<0.01 %" for what would round to zero; never 100 for less than all. */
 const char *units__percent(struct unit_text *buf, uint64_t part, uint64_t whole);
+/* The same for a column of percentages: "97.3", "<0.1". */
+const char *units__tenths(struct unit_text *buf, uint64_t part, uint64_t whole);
 /* "12345", "1.23 M" */
 const char *units__count(struct unit_text *buf, uint64_t count);
 /* "31.2 MiB" */

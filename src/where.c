@@ -9,6 +9,8 @@
 #include "units.h"
 
 #define NAME_SIZE 512
+/* A line of fewer columns is left to the program's own functions. */
+#define NARROW 40
 
 /* A '*' at the end stands for anything. Suffixes such as .isra.0 are not compared. */
 static const char *const kernel_plumbing[] = {
@@ -114,6 +116,29 @@ static enum where_role cached_role(const struct frame *frame, uint8_t *roles)
 	return *role;
 }
 
+bool where__is_unnamed(const struct frame *frame)
+{
+	const char *plus = strrchr(frame->func, '+');
+
+	if (!plus || strncmp(plus, "+0x", 3) != 0 || !isxdigit((unsigned char)plus[3]))
+		return false;
+	return !plus[3 + strspn(plus + 3, "0123456789abcdef")];
+}
+
+/* Whether frame i is an unnamed helper of a named function of the same file, as the system call in
+ * a stripped libc's pthread_cond_wait is. */
+static bool is_helper(const struct frame **frames, uint32_t i)
+{
+	const char *module = frames[i]->module;
+
+	if (!where__is_unnamed(frames[i]))
+		return false;
+	while (i-- > 0 && frames[i]->kind == FRAME_USER && frames[i]->module == module)
+		if (!where__is_unnamed(frames[i]))
+			return true;
+	return false;
+}
+
 static bool has_user_frame(const struct frame **frames, uint32_t n)
 {
 	uint32_t i;
@@ -137,6 +162,7 @@ uint32_t where__pick(const struct frame **frames, uint32_t n, bool on_cpu, uint8
 		     const struct frame **out)
 {
 	bool want_kernel = true, want_lock = true, all_kernel = !has_user_frame(frames, n);
+	bool user = false; /* picked one */
 	uint32_t i, picked = 0;
 
 	for (i = n; i-- > 0;) {
@@ -150,6 +176,10 @@ uint32_t where__pick(const struct frame **frames, uint32_t n, bool on_cpu, uint8
 				continue;
 			want_lock = false;
 			want_kernel = all_kernel || role == WHERE_LOCK;
+		} else if (!user && !on_cpu && is_helper(frames, i)) {
+			continue;
+		} else {
+			user = true;
 		}
 		out[picked++] = frame;
 	}
@@ -299,6 +329,9 @@ void where__format(char *out, size_t size, const struct frame **picked, uint32_t
 	snprintf(arrow, sizeof(arrow), " %s ", signs()->arrow);
 	snprintf(more, sizeof(more), "%s%s", arrow, signs()->ellipsis);
 	out[0] = 0;
+	if (width < NARROW && n > 1 && picked[0]->kind == FRAME_KERNEL &&
+	    picked[1]->kind != FRAME_MARK)
+		picked++, n--;
 	for (i = 0; i < n; i++) {
 		size_t reserve = i + 1 < n ? text__width(more) : 0;
 

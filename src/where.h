@@ -22,6 +22,9 @@ enum where_role {
 
 enum where_role where__role(const struct frame *frame);
 
+/* "libc.so.6+0x9d2a1": no symbol contains the address. */
+bool where__is_unnamed(const struct frame *frame);
+
 /*
  * Picks the telling frames of a stack (root first) into 'out' (room for n), leaf first. 'roles'
  * caches where__role() by profile__frame_id(). With 'on_cpu' the leaf is always picked: there it is
