@@ -15,8 +15,10 @@
 #define MAX_RANGES  (4 * 1000 * 1000) /* of a unit, of all units */
 
 struct unit {
+	Dwarf_Off offset; /* of its DIE */
+	bool has_aranges;
+	bool listed; /* die and functions are set */
 	Dwarf_Die die;
-	bool listed;
 	struct ranges functions; /* id: index in dies */
 	Dwarf_Die *dies;
 	size_t n, cap;
@@ -24,9 +26,9 @@ struct unit {
 
 struct inlines {
 	Dwarf *dwarf;
-	bool listed;
+	bool listed, complete;
 	struct ranges ranges; /* id: index of the unit */
-	struct unit *units;
+	struct unit *units;   /* in order of offset */
 	size_t n, cap;
 	unsigned steps; /* left */
 };
@@ -67,22 +69,90 @@ static void add_ranges(struct ranges *ranges, Dwarf_Die *die, uint32_t id)
 	}
 }
 
+/* Reads the units' headers only. */
 static void list_units(struct inlines *in)
 {
-	Dwarf_CU *cu = NULL;
-	Dwarf_Die die;
-	uint8_t type;
+	Dwarf_Off at = 0, next;
+	size_t header;
 
-	while (!dwarf_get_units(in->dwarf, cu, &cu, NULL, &type, &die, NULL)) {
-		if (type != DW_UT_compile && type != DW_UT_skeleton)
-			continue;
+	while (!dwarf_next_unit(in->dwarf, at, &next, &header, NULL, NULL, NULL, NULL, NULL,
+				NULL)) {
 		in->units = xgrow(in->units, in->n, &in->cap, sizeof(*in->units));
-		memset(&in->units[in->n], 0, sizeof(*in->units));
-		in->units[in->n].die = die;
-		add_ranges(&in->ranges, &die, in->n++);
+		in->units[in->n++] = (struct unit){.offset = at + header};
+		at = next;
+	}
+}
+
+static int compare_offset(const void *key, const void *member)
+{
+	Dwarf_Off offset = *(const Dwarf_Off *)key;
+	const struct unit *unit = member;
+
+	return (offset > unit->offset) - (offset < unit->offset);
+}
+
+static void add_arange(struct inlines *in, Dwarf_Arange *arange)
+{
+	struct unit *unit;
+	Dwarf_Addr start;
+	Dwarf_Word len;
+	Dwarf_Off offset;
+
+	if (dwarf_getarangeinfo(arange, &start, &len, &offset) || !start)
+		return;
+	unit = bsearch(&offset, in->units, in->n, sizeof(*unit), compare_offset);
+	if (!unit)
+		return;
+	unit->has_aranges = true;
+	ranges__add(&in->ranges, start, start + len, unit - in->units);
+}
+
+/*
+ * The ranges of units come from .debug_aranges: to read them from the units' DIEs costs libdw some
+ * 15 KB for each.
+ */
+static void read_aranges(struct inlines *in)
+{
+	Dwarf_Aranges *aranges;
+	size_t n;
+
+	if (!in->n || dwarf_getaranges(in->dwarf, &aranges, &n))
+		return;
+	for (size_t i = 0; i < n; i++)
+		add_arange(in, dwarf_onearange(aranges, i));
+	ranges__flatten(&in->ranges);
+}
+
+/* Compilers other than gcc leave .debug_aranges out: the DIEs of such units are read after all. */
+static void read_other_units(struct inlines *in)
+{
+	Dwarf_Die die;
+
+	for (size_t i = 0; i < in->n; i++) {
+		if (in->units[i].has_aranges || !dwarf_offdie(in->dwarf, in->units[i].offset, &die))
+			continue;
+		if (dwarf_tag(&die) == DW_TAG_compile_unit ||
+		    dwarf_tag(&die) == DW_TAG_skeleton_unit)
+			add_ranges(&in->ranges, &die, i);
 	}
 	ranges__flatten(&in->ranges);
+}
+
+static const struct range *find_range(struct inlines *in, uint64_t pc)
+{
+	const struct range *range;
+
+	if (!in->listed) {
+		list_units(in);
+		read_aranges(in);
+	}
 	in->listed = true;
+	range = ranges__find(&in->ranges, pc);
+	if (range || in->complete)
+		return range;
+	in->complete = true;
+	read_other_units(in);
+	return ranges__find(&in->ranges, pc);
 }
 
 static bool step(struct inlines *in)
@@ -137,20 +207,16 @@ static void list_functions(struct inlines *in, struct unit *unit, Dwarf_Die *par
 
 static struct unit *find_unit(struct inlines *in, uint64_t pc)
 {
-	const struct range *range;
-	struct unit *unit;
+	const struct range *range = find_range(in, pc);
+	struct unit *unit = range ? &in->units[range->id] : NULL;
 
-	if (!in->listed)
-		list_units(in);
-	range = ranges__find(&in->ranges, pc);
-	if (!range)
+	if (!unit || unit->listed)
+		return unit;
+	if (!dwarf_offdie(in->dwarf, unit->offset, &unit->die))
 		return NULL;
-	unit = &in->units[range->id];
-	if (!unit->listed) {
-		list_functions(in, unit, &unit->die, 0);
-		ranges__flatten(&unit->functions);
-		unit->listed = true;
-	}
+	list_functions(in, unit, &unit->die, 0);
+	ranges__flatten(&unit->functions);
+	unit->listed = true;
 	return unit;
 }
 
