@@ -257,14 +257,9 @@ size_t ranking__rows(const struct ranking *r, const struct rank **rows)
 	return r->n_rows;
 }
 
-uint64_t ranking__total(const struct ranking *r)
+enum ranking_kind ranking__kind(const struct ranking *r)
 {
-	uint64_t sum = 0;
-	size_t i;
-
-	for (i = 0; i < r->n_rows; i++)
-		sum += r->rows[i].ns;
-	return sum;
+	return r->kind;
 }
 
 uint32_t ranking__frames(struct ranking *r, const struct rank *row, const struct frame ***frames)

@@ -34,10 +34,9 @@ struct ranking;
 
 struct ranking *ranking__new(const struct profile *p, enum ranking_kind kind);
 void ranking__free(struct ranking *r);
+enum ranking_kind ranking__kind(const struct ranking *r);
 /* Number of rows, most time first. */
 size_t ranking__rows(const struct ranking *r, const struct rank **rows);
-/* Time of all rows. */
-uint64_t ranking__total(const struct ranking *r);
 /* The telling frames of a row's stack, leaf first; valid until the next call. */
 uint32_t ranking__frames(struct ranking *r, const struct rank *row, const struct frame ***frames);
 

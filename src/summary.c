@@ -18,6 +18,8 @@
 #define DEFAULT_TOP   10
 /* A narrower terminal gets fewer and narrower columns, so that stacks remain readable. */
 #define NARROW 100
+/* In fewer columns than this a blocked stack begins with the program's own functions. */
+#define NARROW_WHERE 40
 /* No thread's or process's name takes more columns than this. */
 #define WHO_WIDTH  24
 #define WHO_NARROW 14
@@ -119,6 +121,15 @@ static void on_row(struct summary *s, struct table *t, const struct rank *row)
 	who_cell(s, t, row);
 }
 
+/* Whether there is no room for the kernel's function in front. */
+static bool skip_kernel(enum ranking_kind kind, const struct frame **frames, uint32_t n,
+			size_t room)
+{
+	return kind == RANK_OFF_STACKS && room < NARROW_WHERE && n > 1 &&
+	       frames[0]->kind == FRAME_KERNEL && frames[1]->kind != FRAME_KERNEL &&
+	       frames[1]->kind != FRAME_MARK;
+}
+
 /* The stack, and how much of the row it stands for where there are others. */
 static void set_where(struct ranking *r, struct table *t, size_t i, const struct rank *row)
 {
@@ -127,6 +138,8 @@ static void set_where(struct ranking *r, struct table *t, size_t i, const struct
 	uint32_t n = ranking__frames(r, row, &frames);
 	char text[WHERE_SIZE], others[64] = "";
 
+	if (skip_kernel(ranking__kind(r), frames, n, room))
+		frames++, n--;
 	if (!n) {
 		table__set_last(t, i, "(no stack)");
 		return;

@@ -9,8 +9,6 @@
 #include "units.h"
 
 #define NAME_SIZE 512
-/* A line of fewer columns is left to the program's own functions. */
-#define NARROW 40
 
 /* A '*' at the end stands for anything. Suffixes such as .isra.0 are not compared. */
 static const char *const kernel_plumbing[] = {
@@ -329,9 +327,6 @@ void where__format(char *out, size_t size, const struct frame **picked, uint32_t
 	snprintf(arrow, sizeof(arrow), " %s ", signs()->arrow);
 	snprintf(more, sizeof(more), "%s%s", arrow, signs()->ellipsis);
 	out[0] = 0;
-	if (width < NARROW && n > 1 && picked[0]->kind == FRAME_KERNEL &&
-	    picked[1]->kind != FRAME_MARK)
-		picked++, n--;
 	for (i = 0; i < n; i++) {
 		size_t reserve = i + 1 < n ? text__width(more) : 0;
 
