@@ -157,12 +157,24 @@ static __always_inline void flush_accumulator(struct thread *t, struct accumulat
 	a->sum.blocks = 0;
 }
 
+struct flush {
+	struct thread *thread;
+	struct memos *memos;
+};
+
+static long flush_one(__u32 i, void *data)
+{
+	struct flush *f = data;
+
+	flush_accumulator(f->thread, &f->memos->accumulators[i & (ACCUMULATORS - 1)]);
+	return 0;
+}
+
 static __always_inline void flush_accumulators(struct thread *t, struct memos *m)
 {
-	__u32 i;
+	struct flush f = {.thread = t, .memos = m};
 
-	for (i = 0; i < ACCUMULATORS; i++)
-		flush_accumulator(t, &m->accumulators[i]);
+	bpf_loop(ACCUMULATORS, flush_one, &f, 0);
 }
 
 static __always_inline void add_wait(struct thread *t, struct memos *m, __u64 blocked_ns,

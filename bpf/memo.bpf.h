@@ -80,6 +80,10 @@ struct {
 struct scratch {
 	__u64 base; /* address of ctx, as a number */
 	__u64 entry; /* the word below the user registers; 0 if there are none */
+	struct user_regs regs;
+	__u64 found; /* id of the stack whose memo matches, or 0 */
+	__u32 have;  /* bytes of 'words' that have been read */
+	__u32 pad;
 	__u64 words[USER_SPAN / 8];
 	struct walk walk;
 	struct stack_value kernel;
@@ -154,31 +158,48 @@ static __always_inline __u32 memo_home(__u64 a, __u64 b)
 	return (a * 0x9e3779b97f4a7c15ULL ^ b * 0xc2b2ae3d27d4eb4fULL) >> 40;
 }
 
-/* Finds the id of the stack that begins with 'regs' among the memos; 0 if it has to be walked. */
-static __always_inline __u64 memo__find_user(struct memos *m, struct scratch *s,
-					     const struct user_regs *regs)
+/* A search through the ways. (Callbacks of bpf_loop(), and their variables in a map, so that the
+ * verifier sees one way, not all combinations of what may happen in each.) */
+struct search {
+	struct memos *memos;
+	struct scratch *scratch;
+	__u32 home;
+};
+
+static long try_user_memo(__u32 way, void *data)
 {
-	__u32 home = memo_home(regs->ip, regs->sp), have = 0, way;
+	struct search *search = data;
+	struct scratch *s = search->scratch;
+	struct user_memo *memo = &search->memos->user[(search->home + way) & (USER_MEMOS - 1)];
+	__u32 span = memo->span;
 
-	for (way = 0; way < WAYS; way++) {
-		struct user_memo *memo = &m->user[(home + way) & (USER_MEMOS - 1)];
-		__u32 span;
-
-		if (memo->regs.ip != regs->ip || memo->regs.sp != regs->sp ||
-		    memo->regs.fp != regs->fp || !memo->stack)
-			continue;
-		span = memo->span;
-		if (span > USER_SPAN)
-			continue;
-		if (span > have) {
-			if (bpf_probe_read_user(s->words, span, (void *)regs->sp))
-				continue;
-			have = span;
-		}
-		if (slots_match(s, memo->deps, memo->chunks))
-			return memo->stack;
+	if (memo->regs.ip != s->regs.ip || memo->regs.sp != s->regs.sp ||
+	    memo->regs.fp != s->regs.fp || span > USER_SPAN)
+		return 0;
+	if (span > s->have) {
+		if (bpf_probe_read_user(s->words, span, (void *)s->regs.sp))
+			return 0;
+		s->have = span;
 	}
-	return 0;
+	if (!slots_match(s, memo->deps, memo->chunks))
+		return 0;
+	s->found = memo->stack;
+	return 1;
+}
+
+/* Finds the id of the stack that begins with s->regs among the memos; 0 if it has to be walked. */
+static __always_inline __u64 memo__find_user(struct memos *m, struct scratch *s)
+{
+	struct search search = {
+		.memos = m,
+		.scratch = s,
+		.home = memo_home(s->regs.ip, s->regs.sp),
+	};
+
+	s->found = 0;
+	s->have = 0;
+	bpf_loop(WAYS, try_user_memo, &search, 0);
+	return s->found;
 }
 
 static __always_inline void memo__add_user(struct memos *m, struct walk *w, __u64 id)
@@ -197,27 +218,35 @@ static __always_inline void memo__add_user(struct memos *m, struct walk *w, __u6
 	memo->stack = id;
 }
 
+static long try_kernel_memo(__u32 way, void *data)
+{
+	struct search *search = data;
+	struct scratch *s = search->scratch;
+	struct kernel_memo *memo = &search->memos->kernel[(search->home + way) & (KERNEL_MEMOS - 1)];
+	__u32 span = memo->span;
+
+	if (!memo->stack || span > KERNEL_SPAN || (memo->entry && memo->entry != s->entry))
+		return 0;
+	if (span > s->have) {
+		if (bpf_probe_read_kernel(s->words, span, (void *)s->base))
+			return 0;
+		s->have = span;
+	}
+	if (!slots_match(s, memo->deps, memo->chunks))
+		return 0;
+	s->found = memo->stack;
+	return 1;
+}
+
+/* The same for the kernel stack above s->base. 'hint' is anything that tends to go with it. */
 static __always_inline __u64 memo__find_kernel(struct memos *m, struct scratch *s, __u64 hint)
 {
-	__u32 home = memo_home(hint, 0), have = 0, way;
+	struct search search = {.memos = m, .scratch = s, .home = memo_home(hint, 0)};
 
-	for (way = 0; way < WAYS; way++) {
-		struct kernel_memo *memo = &m->kernel[(home + way) & (KERNEL_MEMOS - 1)];
-		__u32 span = memo->span;
-
-		if (!memo->stack || span > KERNEL_SPAN)
-			continue;
-		if (memo->entry && memo->entry != s->entry)
-			continue;
-		if (span > have) {
-			if (bpf_probe_read_kernel(s->words, span, (void *)s->base))
-				continue;
-			have = span;
-		}
-		if (slots_match(s, memo->deps, memo->chunks))
-			return memo->stack;
-	}
-	return 0;
+	s->found = 0;
+	s->have = 0;
+	bpf_loop(WAYS, try_kernel_memo, &search, 0);
+	return s->found;
 }
 
 static long scan_frame(__u32 i, void *data)

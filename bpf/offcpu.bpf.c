@@ -48,25 +48,24 @@ static __always_inline bool user_regs(struct user_regs *regs, struct task_struct
 static __always_inline __u64 user_stack(struct thread *t, struct memos *m, struct scratch *s,
 					struct task_struct *task)
 {
-	struct user_regs regs;
 	__u64 id = 0;
 
-	if (!want_user || !user_regs(&regs, task))
+	if (!want_user || !user_regs(&s->regs, task))
 		return STACK_NONE;
 	if (m)
-		id = memo__find_user(m, s, &regs);
+		id = memo__find_user(m, s);
 	if (id) {
 		t->rec.user_hits++;
 		if (!verify_memo)
 			return id;
-		unwind__user(&s->walk, &regs);
+		unwind__user(&s->walk, &s->regs);
 		count(COUNTER_memo_checked);
 		if (s->walk.hash != id)
 			count(COUNTER_memo_wrong);
 		return id;
 	}
 	t->rec.user_misses++;
-	unwind__user(&s->walk, &regs);
+	unwind__user(&s->walk, &s->regs);
 	id = store__stack(s->walk.hash, &s->walk.stack);
 	if (m && id >= STACK_RESERVED)
 		memo__add_user(m, &s->walk, id);

@@ -3,7 +3,8 @@
  * store: the aggregated data that the loader drains: stacks by id, and rows of time by (thread, user
  * stack, kernel stack). Both are hash maps behind a one-element array of maps: the loader replaces
  * the inner map, whereupon the kernel waits for programs that still use the old one, and then reads
- * and empties the old one at leisure.
+ * and empties the old one at leisure. Both are allocated beforehand: entries are made in the
+ * scheduler's switch path.
  */
 #ifndef OFFCPU_STORE_BPF_H
 #define OFFCPU_STORE_BPF_H
@@ -14,16 +15,14 @@
 
 struct stack_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
 	__type(key, __u64);
 	__type(value, struct stack_value);
 } stacks_a SEC(".maps"), stacks_b SEC(".maps");
 
 struct row_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 131072);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
 	__type(key, struct row_key);
 	__type(value, struct row_value);
 } rows_a SEC(".maps"), rows_b SEC(".maps");
