@@ -13,8 +13,8 @@
 /* libiberty itself refuses C++ names over 1,024 bytes (its stack use grows with them). */
 #define MAX_INPUT  4096
 #define MAX_OUTPUT (16 * 1024)
-/* D back references ("Q") can each double what they refer to. */
-#define MAX_D_BACKREFS 12
+/* Two D back references ("Q") can double what they refer to. */
+#define MAX_D_BACKREFS 24
 
 #define OPTIONS (DMGL_PARAMS | DMGL_ANSI)
 
@@ -80,10 +80,15 @@ static char *dlang(const char *name)
 {
 	unsigned backrefs = 0;
 	const char *p;
+	char *text;
 
 	for (p = name; *p; p++)
 		backrefs += *p == 'Q';
-	return backrefs > MAX_D_BACKREFS ? NULL : dlang_demangle(name, OPTIONS);
+	text = backrefs > MAX_D_BACKREFS ? NULL : dlang_demangle(name, OPTIONS);
+	if (!text || strlen(text) <= MAX_OUTPUT)
+		return text;
+	free(text);
+	return NULL;
 }
 
 char *demangle__name(const char *name)

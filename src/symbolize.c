@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 #include "demangle.h"
 #include "ksyms.h"
@@ -16,6 +15,10 @@
 #include "util/log.h"
 #include "util/text.h"
 #include "util/xalloc.h"
+
+#define uthash_malloc(size)    xmalloc(size)
+#define uthash_free(ptr, size) free(ptr)
+#include <uthash.h>
 
 #define MAX_TEXT   4096 /* longer names are cut */
 #define MAX_FRAMES 64	/* of one address */
