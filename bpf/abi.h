@@ -96,7 +96,7 @@ struct thread_rec {
 
 /*
  * Everything that can go wrong while recording, one counter each:
- * X(name, words, does it make the numbers incomplete?)
+ * X(name, words, is something lost? else it is only told with -v)
  */
 #define COUNTERS(X)                                                                                \
 	X(stack_full, "stacks not stored: stack map full", 1)                                      \
@@ -107,7 +107,7 @@ struct thread_rec {
 	X(no_storage, "threads not followed: no memory for their state", 1)                        \
 	X(clock_back, "clock steps backwards between CPUs", 0)                                     \
 	X(missed_event, "scheduler events missed", 1)                                              \
-	X(walk_unreadable, "user stacks cut short: memory not readable", 0)                        \
+	X(walk_unreadable, "user stacks cut short: memory not readable", 1)                        \
 	X(walk_bad_frame, "user stacks cut short: no frame pointer to follow", 0)                  \
 	X(walk_depth, "user stacks deeper than --max-depth", 0)                                    \
 	X(memo_checked, "memo hits walked again and compared", 0)                                  \

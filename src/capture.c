@@ -22,6 +22,8 @@
 #define DRAIN_NS	500000000ULL
 #define MARGIN_NS	2000000ULL /* how far ahead the window's edges are set */
 #define BATCH		256
+#define MIN_STACKS	8192
+#define MAX_STACKS	65536
 
 struct capture {
 	struct capture_opts opts;
@@ -76,16 +78,21 @@ static void set_knobs(struct offcpu_bpf *skel, const struct capture_opts *o)
 	skel->rodata->state_mask = o->state_mask;
 }
 
+/*
+ * The maps are drained when they are a quarter full, so their size has to cover what all CPUs can add
+ * until then: it goes with the number of CPUs.
+ */
 static void size_maps(struct offcpu_bpf *skel, const struct capture_opts *o)
 {
-	if (o->stack_entries) {
-		bpf_map__set_max_entries(skel->maps.stacks_a, o->stack_entries);
-		bpf_map__set_max_entries(skel->maps.stacks_b, o->stack_entries);
-	}
-	if (o->row_entries) {
-		bpf_map__set_max_entries(skel->maps.rows_a, o->row_entries);
-		bpf_map__set_max_entries(skel->maps.rows_b, o->row_entries);
-	}
+	uint32_t stacks = 4096 * libbpf_num_possible_cpus(), rows;
+
+	stacks = stacks < MIN_STACKS ? MIN_STACKS : stacks > MAX_STACKS ? MAX_STACKS : stacks;
+	stacks = o->map_entries ? o->map_entries : stacks;
+	rows = o->map_entries ? o->map_entries : 4 * stacks;
+	bpf_map__set_max_entries(skel->maps.stacks_a, stacks);
+	bpf_map__set_max_entries(skel->maps.stacks_b, stacks);
+	bpf_map__set_max_entries(skel->maps.rows_a, rows);
+	bpf_map__set_max_entries(skel->maps.rows_b, rows);
 	if ((uint32_t)o->nids > bpf_map__max_entries(skel->maps.targets))
 		bpf_map__set_max_entries(skel->maps.targets, o->nids);
 }
@@ -564,8 +571,9 @@ void capture__report(struct capture *c, struct profile *p, struct profile_cost *
 {
 	static const struct {
 		const char *name, *words;
+		bool loss;
 	} counters[] = {
-#define X(name, words, loss) {#name, words},
+#define X(name, words, loss) {#name, words, loss},
 		COUNTERS(X)
 #undef X
 	};
@@ -577,7 +585,7 @@ void capture__report(struct capture *c, struct profile *p, struct profile_cost *
 
 		if (i == COUNTER_stack_full)
 			ns = recording__lost_stack_ns(c->recording);
-		if (n)
+		if (n && (counters[i].loss || c->opts.measure))
 			profile__add_loss(p, counters[i].name, counters[i].words, n, ns);
 	}
 	if (recording__conflicts(c->recording))

@@ -42,8 +42,9 @@ struct capture_opts {
 	uint64_t min_block_ns, max_block_ns; /* 0 and UINT64_MAX: no filter */
 	uint64_t state_mask;  /* UINT64_MAX: no filter */
 	bool verify_memo;     /* walk on every hit as well, and compare */
-	bool measure;	      /* have the kernel measure the BPF programs' run time */
-	uint32_t stack_entries, row_entries; /* sizes of the maps; 0: default */
+	bool measure;	      /* have the kernel measure the BPF programs' run time; report surprises
+				 that lose nothing, too */
+	uint32_t map_entries; /* size of the maps; 0: by the number of CPUs */
 };
 
 /* All return 0 or -errno after saying why, except where stated. */

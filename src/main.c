@@ -140,8 +140,7 @@ static int load(struct session *s)
 		.state_mask = o->state_mask,
 		.verify_memo = o->verify_memo,
 		.measure = o->verbose,
-		.stack_entries = o->map_entries,
-		.row_entries = o->map_entries,
+		.map_entries = o->map_entries,
 	};
 
 	if (s->target.controller) {

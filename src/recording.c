@@ -244,12 +244,32 @@ static const struct stack *find_stack(const struct recording *r, uint64_t id)
 	return s;
 }
 
+/* Functions in which threads begin. Their callers, if any, keep no frame pointer. */
+static bool is_entry(const char *func)
+{
+	static const char *const entries[] = {
+		"_start",	"__libc_start_call_main", "__libc_start_main",
+		"start_thread", "clone",		  "clone3",
+		"__clone",	"__clone3",
+	};
+
+	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++)
+		if (!strcmp(func, entries[i]))
+			return true;
+	return false;
+}
+
 static void push_user(struct builder *b, const struct stack *s, pid_t pid, uint64_t time_ns)
 {
 	struct frame frames[MAX_INLINED];
 
-	if (s->end != WALK_COMPLETE)
-		push_mark(b, "[truncated]");
+	if (s->end != WALK_COMPLETE) {
+		int n = symbolizer__user(b->sym, pid, time_ns, s->frames[s->n - 1], s->n > 1,
+					 frames, MAX_INLINED);
+
+		if (!is_entry(frames[n - 1].func))
+			push_mark(b, "[truncated]");
+	}
 	for (int i = s->n - 1; i >= 0; i--) {
 		/* the innermost is where the thread is, all others follow a call; a system call's
 		 * address follows the instruction as well, but is no call */
