@@ -7,7 +7,8 @@
 #include "idtable.h"
 #include "util/xalloc.h"
 
-#define CHUNK_BYTES (256 * 1024)
+#define CHUNK_BYTES  (256 * 1024)
+#define RECENT_SLOTS 4096
 
 /* Memory that is only ever freed as a whole. */
 struct chunk {
@@ -37,6 +38,9 @@ struct intern {
 	struct idtable frame_table;
 	struct interned_frame **frames;
 	size_t n_frames, cap_frames;
+	/* Frames by the caller's pointers, which are mostly the same ones for the same frame. A
+	 * guess only: what is found here is compared like any other. */
+	struct interned_frame *recent[RECENT_SLOTS];
 
 	struct idtable stack_table;
 	struct interned_stack *stacks;
@@ -119,36 +123,42 @@ const char *intern__string(struct intern *in, const char *text)
 	return copy;
 }
 
+/* A path's end tells most, and the end is cheap. */
+static uint64_t module_hash(const char *module)
+{
+	size_t len = module ? strlen(module) : 0, tail = len < 16 ? len : 16;
+
+	return module ? hash__bytes(module + len - tail, tail) : 0;
+}
+
 static uint64_t frame_hash(const struct frame *f)
 {
 	uint64_t head = (uint64_t)f->line << 8 | f->kind << 1 | f->inlined;
 	uint64_t hash = hash__mix(hash__bytes(f->func, strlen(f->func)), head);
 
-	return f->module ? hash__mix(hash, hash__bytes(f->module, strlen(f->module))) : hash;
+	return hash__mix(hash, module_hash(f->module));
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool same_frame(const struct frame *a, const struct frame *b)
+{
+	return a->kind == b->kind && a->inlined == b->inlined && a->line == b->line &&
+	       same_text(a->func, b->func) && same_text(a->module, b->module);
 }
 
 static bool frame_equal(const void *owner, uint32_t id, const void *key)
 {
-	const struct intern *in = owner;
-	const struct frame *a = &in->frames[id]->frame, *b = key;
-
-	if (a->kind != b->kind || a->inlined != b->inlined || a->line != b->line)
-		return false;
-	if (strcmp(a->func, b->func) != 0)
-		return false;
-	return a->module && b->module ? strcmp(a->module, b->module) == 0 : a->module == b->module;
+	return same_frame(&((const struct intern *)owner)->frames[id]->frame, key);
 }
 
-static const struct frame *intern_frame(struct intern *in, const struct frame *frame)
+static struct interned_frame *add_frame(struct intern *in, const struct frame *frame, uint64_t hash)
 {
-	uint64_t hash = frame_hash(frame);
-	uint32_t id = idtable__find(&in->frame_table, hash, frame_equal, in, frame);
-	struct interned_frame *copy;
+	struct interned_frame *copy = allocate(in, sizeof(*copy), _Alignof(struct interned_frame));
 
-	if (id != IDTABLE_NONE)
-		return &in->frames[id]->frame;
-
-	copy = allocate(in, sizeof(*copy), _Alignof(struct interned_frame));
 	copy->frame = *frame;
 	copy->frame.func = intern__string(in, frame->func);
 	copy->frame.module = intern__string(in, frame->module);
@@ -158,7 +168,25 @@ static const struct frame *intern_frame(struct intern *in, const struct frame *f
 	in->frames = xgrow(in->frames, in->n_frames, &in->cap_frames, sizeof(*in->frames));
 	idtable__add(&in->frame_table, hash, copy->id);
 	in->frames[in->n_frames++] = copy;
-	return &copy->frame;
+	return copy;
+}
+
+static struct interned_frame *find_frame(struct intern *in, const struct frame *frame)
+{
+	uint64_t hash = frame_hash(frame);
+	uint32_t id = idtable__find(&in->frame_table, hash, frame_equal, in, frame);
+
+	return id != IDTABLE_NONE ? in->frames[id] : add_frame(in, frame, hash);
+}
+
+static const struct interned_frame *intern_frame(struct intern *in, const struct frame *frame)
+{
+	uint64_t hash = hash__mix((uintptr_t)frame->func, frame->line);
+	struct interned_frame **slot = &in->recent[hash % RECENT_SLOTS];
+
+	if (!*slot || !same_frame(&(*slot)->frame, frame))
+		*slot = find_frame(in, frame);
+	return *slot;
 }
 
 static bool stack_equal(const void *owner, uint32_t id, const void *key)
@@ -196,8 +224,10 @@ uint32_t intern__stack(struct intern *in, const struct frame *frames, uint32_t n
 	}
 	key.frames = in->scratch;
 	for (i = 0; i < n; i++) {
-		key.frames[i] = intern_frame(in, &frames[i]);
-		hash = hash__mix(hash, intern__frame_id(key.frames[i]));
+		const struct interned_frame *frame = intern_frame(in, &frames[i]);
+
+		key.frames[i] = &frame->frame;
+		hash = hash__mix(hash, frame->id);
 	}
 	id = idtable__find(&in->stack_table, hash, stack_equal, in, &key);
 	return id != IDTABLE_NONE ? id : add_stack(in, &key, hash);

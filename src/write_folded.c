@@ -20,7 +20,7 @@
 
 struct name {
 	char *text;
-	uint32_t rank;
+	uint32_t len, rank;
 };
 
 struct line {
@@ -36,7 +36,7 @@ struct folded {
 	struct idtable name_table;
 	struct name *names; /* in order of arrival */
 	size_t n_names, cap_names;
-	const char **text; /* by rank */
+	struct name **ranked; /* by rank */
 
 	uint32_t *frame_name; /* by frame id; IDTABLE_NONE: not yet */
 	uint32_t run_queue;   /* name of the leaf */
@@ -56,7 +56,7 @@ static bool name_equal(const void *owner, uint32_t id, const void *key)
 static char *clean(const char *text, const char *mark)
 {
 	size_t size = strlen(text) + 1;
-	char *copy = xmalloc(size + strlen(mark)), *c;
+	char *copy = xmalloc(strlen("?") + size + strlen(mark)), *c;
 
 	text__printable(copy, size, text);
 	for (c = copy; (c = strchr(c, ';')); c++)
@@ -78,7 +78,7 @@ static uint32_t add_name(struct folded *f, char *text)
 	}
 	f->names = xgrow(f->names, f->n_names, &f->cap_names, sizeof(*f->names));
 	idtable__add(&f->name_table, hash, f->n_names);
-	f->names[f->n_names] = (struct name){.text = text};
+	f->names[f->n_names] = (struct name){.text = text, .len = strlen(text)};
 	return f->n_names++;
 }
 
@@ -172,18 +172,14 @@ static int compare_names(const void *pa, const void *pb)
 
 static void rank_names(struct folded *f)
 {
-	struct name **order = xcalloc(f->n_names, sizeof(*order));
 	size_t i;
 
+	f->ranked = xcalloc(f->n_names, sizeof(*f->ranked));
 	for (i = 0; i < f->n_names; i++)
-		order[i] = &f->names[i];
-	qsort(order, f->n_names, sizeof(*order), compare_names);
-	f->text = xcalloc(f->n_names, sizeof(*f->text));
-	for (i = 0; i < f->n_names; i++) {
-		order[i]->rank = i;
-		f->text[i] = order[i]->text;
-	}
-	free(order);
+		f->ranked[i] = &f->names[i];
+	qsort(f->ranked, f->n_names, sizeof(*f->ranked), compare_names);
+	for (i = 0; i < f->n_names; i++)
+		f->ranked[i]->rank = i;
 }
 
 static void rank_lines(struct folded *f)
@@ -234,10 +230,10 @@ static void line_end(const struct line *l, uint32_t i, char end[32])
 }
 
 /* The order of bytes of the finished lines. */
-static int compare_lines(const void *pa, const void *pb, void *text)
+static int compare_lines(const void *pa, const void *pb, void *ranked)
 {
 	const struct line *a = pa, *b = pb;
-	const char **names = text;
+	struct name *const *names = ranked;
 	uint32_t i = fork_of(a, b);
 	char a_end[32], b_end[32];
 
@@ -248,7 +244,7 @@ static int compare_lines(const void *pa, const void *pb, void *text)
 		return compare_numbers(a->path[i], b->path[i]);
 	line_end(a, i, a_end);
 	line_end(b, i, b_end);
-	return compare_texts(names[a->path[i]], a_end, names[b->path[i]], b_end);
+	return compare_texts(names[a->path[i]]->text, a_end, names[b->path[i]]->text, b_end);
 }
 
 static void merge_lines(struct folded *f)
@@ -278,6 +274,11 @@ static void round_lines(struct folded *f)
 	}
 }
 
+static void print_name(const struct name *name, FILE *out)
+{
+	fwrite_unlocked(name->text, 1, name->len, out);
+}
+
 static void print_lines(const struct folded *f, FILE *out)
 {
 	const struct line *l;
@@ -289,10 +290,22 @@ static void print_lines(const struct folded *f, FILE *out)
 		for (i = 0; i < l->depth; i++) {
 			if (i)
 				putc_unlocked(';', out);
-			fputs_unlocked(f->text[l->path[i]], out);
+			print_name(f->ranked[l->path[i]], out);
 		}
 		fprintf(out, " %" PRIu64 "\n", l->us);
 	}
+}
+
+/* The order of paths is that of lines already, but for names that end in blanks and digits. */
+static void sort_lines(struct folded *f)
+{
+	size_t i;
+
+	for (i = 1; i < f->n_lines; i++)
+		if (compare_lines(&f->lines[i - 1], &f->lines[i], f->ranked) > 0)
+			break;
+	if (i < f->n_lines)
+		qsort_r(f->lines, f->n_lines, sizeof(*f->lines), compare_lines, f->ranked);
 }
 
 static void folded__init(struct folded *f, const struct profile *p, const struct write_opts *opts)
@@ -312,7 +325,7 @@ static void folded__print(struct folded *f, FILE *out)
 	if (f->n_lines) {
 		merge_lines(f);
 		round_lines(f);
-		qsort_r(f->lines, f->n_lines, sizeof(*f->lines), compare_lines, f->text);
+		sort_lines(f);
 	}
 	print_lines(f, out);
 }
@@ -325,7 +338,7 @@ static void folded__free(struct folded *f)
 		free(f->names[i].text);
 	idtable__free(&f->name_table);
 	free(f->names);
-	free(f->text);
+	free(f->ranked);
 	free(f->frame_name);
 	free(f->lines);
 	free(f->paths);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The profile as json, for programs: docs/json.md is the schema and a promise. Each element of the
- * long arrays is built by jansson and printed on a line of its own, so that the whole never lies in
- * memory and two files can be compared with diff.
+ * long arrays is printed on a line of its own as soon as it is built, so that the whole never lies
+ * in memory and two files can be compared with diff.
  */
 #include "write_impl.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +38,9 @@ static json_t *number(uint64_t value)
 	return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
 }
 
-/* A name that is not UTF-8 is shown with '?' for the bytes that are not. */
+/* A name that is not UTF-8, or holds the one control character that json lets through, is shown
+ * with
+ * '?' for what is wrong with it. */
 static json_t *string(const char *text)
 {
 	size_t size;
@@ -46,7 +49,7 @@ static json_t *string(const char *text)
 
 	if (!text)
 		return json_null();
-	value = json_string(text);
+	value = strchr(text, 0x7f) ? NULL : json_string(text);
 	if (value)
 		return value;
 	size = strlen(text) + 1;
@@ -204,42 +207,60 @@ static json_t *frame(const struct profile *p, uint32_t i)
 	return o;
 }
 
-static json_t *frame_ids(const struct profile *p, uint32_t stack)
+static void print_id(FILE *out, uint32_t id)
 {
-	const struct frame **frames;
-	uint32_t i, n = profile__stack(p, stack, &frames);
-	json_t *ids = json_array();
+	char digits[10];
+	int n = sizeof(digits);
 
-	for (i = 0; i < n; i++)
-		json_array_append_new(ids, number(profile__frame_id(frames[i])));
-	return ids;
+	do
+		digits[--n] = '0' + id % 10;
+	while (id /= 10);
+	fwrite_unlocked(digits + n, 1, sizeof(digits) - n, out);
 }
 
-static json_t *stack(const struct profile *p, uint32_t i)
+static void print_frame_ids(struct json_out *o, uint32_t stack)
+{
+	const struct frame **frames;
+	uint32_t i, n = profile__stack(o->p, stack, &frames);
+
+	for (i = 0; i < n; i++) {
+		if (i)
+			putc_unlocked(',', o->out);
+		print_id(o->out, profile__frame_id(frames[i]));
+	}
+}
+
+/* By hand: there are millions of these numbers, and jansson would allocate each. */
+static void print_stack(struct json_out *o, const struct profile_sample *s)
 {
 	const struct profile_process *processes;
 	const struct profile_thread *threads, *t;
-	const struct profile_sample *samples, *s;
-	json_t *o = json_object();
 
-	profile__processes(p, &processes);
-	profile__threads(p, &threads);
-	profile__samples(p, &samples);
-	s = &samples[i];
+	profile__processes(o->p, &processes);
+	profile__threads(o->p, &threads);
 	t = &threads[s->thread];
-	set(o, "process", number(t->process));
-	set(o, "pid", number(processes[t->process].pid));
-	set(o, "comm", string(t->comm));
-	set(o, "thread", number(s->thread));
-	set(o, "tid", number(t->tid));
-	set(o, "frames", frame_ids(p, s->stack));
-	set(o, "on_ns", number(s->on_ns));
-	set(o, "runq_ns", number(s->runq_ns));
-	set(o, "blocked_ns", number(s->blocked_ns));
-	set(o, "samples", number(s->samples));
-	set(o, "blocks", number(s->blocks));
-	set(o, "max_ns", number(s->max_ns));
-	return o;
+	fprintf(o->out, "{\"process\":%u,\"pid\":%u,\"comm\":", t->process,
+		processes[t->process].pid);
+	print_value(o, string(t->comm));
+	fprintf(o->out, ",\"thread\":%u,\"tid\":%u,\"frames\":[", s->thread, t->tid);
+	print_frame_ids(o, s->stack);
+	fprintf(o->out, "],\"on_ns\":%" PRIu64 ",\"runq_ns\":%" PRIu64, s->on_ns, s->runq_ns);
+	fprintf(o->out, ",\"blocked_ns\":%" PRIu64 ",\"samples\":%" PRIu64, s->blocked_ns,
+		s->samples);
+	fprintf(o->out, ",\"blocks\":%" PRIu64 ",\"max_ns\":%" PRIu64 "}", s->blocks, s->max_ns);
+}
+
+static void print_stacks(struct json_out *o)
+{
+	const struct profile_sample *samples;
+	uint32_t i, n = profile__samples(o->p, &samples);
+
+	fputs(",\n\"stacks\":[", o->out);
+	for (i = 0; i < n; i++) {
+		fputs(i ? ",\n" : "\n", o->out);
+		print_stack(o, &samples[i]);
+	}
+	fputs(n ? "\n]" : "]", o->out);
 }
 
 static json_t *loss(const struct profile *p, uint32_t i)
@@ -304,7 +325,6 @@ int write_json(const struct profile *p, const struct write_opts *opts, FILE *out
 {
 	const struct profile_process *processes;
 	const struct profile_thread *threads;
-	const struct profile_sample *samples;
 	const struct profile_loss *losses;
 	struct json_out o = {.p = p, .out = out};
 
@@ -315,7 +335,7 @@ int write_json(const struct profile *p, const struct write_opts *opts, FILE *out
 	print_array(&o, "processes", profile__processes(p, &processes), process);
 	print_array(&o, "threads", profile__threads(p, &threads), thread);
 	print_array(&o, "frames", profile__frames(p), frame);
-	print_array(&o, "stacks", profile__samples(p, &samples), stack);
+	print_stacks(&o);
 	print_array(&o, "losses", profile__losses(p, &losses), loss);
 	print_member(&o, "cost", cost(p));
 	fputs("\n}\n", out);
