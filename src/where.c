@@ -315,6 +315,8 @@ void where__short_name(char *out, size_t size, const struct frame *frame)
 		shorten(&s, clean);
 	if (!s.len)
 		put(&s, clean, strnlen(clean, size - 1));
+	if (!s.len)
+		put(&s, "?", 1);
 }
 
 void where__format(char *out, size_t size, const struct frame **picked, uint32_t n, size_t width)
