@@ -29,8 +29,8 @@
 #include <uthash.h>
 #include <utlist.h>
 
-/* About 160,000 dead processes that shared an image, or 30,000 that ran one of their own. */
-#define BUDGET_BYTES (24u << 20)
+/* About 80,000 dead processes that shared an image, or 15,000 that ran one of their own. */
+#define BUDGET_BYTES (12u << 20)
 #define MIN_DEAD     4096
 /* Images of one life; of a process that keeps calling exec the oldest are dropped. */
 #define MAX_SPANS 512
