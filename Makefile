@@ -89,11 +89,12 @@ $(B)/offcpu-static: $(BIN_OBJS) $(B)/liboffcpu.a
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(STATIC_LIBS)
 
 # --- tests
-# Workloads keep frame pointers, so that their stacks are known.
+# Workloads keep frame pointers, also in leaf functions, so that their stacks are known.
+TARGET_FP := -fno-omit-frame-pointer $(if $(filter x86,$(ARCH)),-mno-omit-leaf-frame-pointer)
 $(B)/targets/%: tests/targets/%.c $(wildcard tests/targets/*.h) Makefile | $(B)/deps.ok
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g -fno-omit-frame-pointer -Wall -Wextra \
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(TARGET_FP) -Wall -Wextra \
 		$(if $(WERROR),-Werror) $(TARGET_CFLAGS) -o $@ $< -pthread -lm
 
 $(B)/tests/%: tests/%.c $(B)/liboffcpu.a Makefile

@@ -47,6 +47,11 @@ class Folded:
         """Time of the stacks that hold all these functions, in this order, root first."""
         return sum(value for frames, value in self.lines if holds(frames, names))
 
+    def blocked_us(self, *names):
+        """The same without the time in the run queue, which depends on what else the machine does."""
+        return sum(value for frames, value in self.lines
+                   if frames[-1] != "[run queue]" and holds(frames, names))
+
     def stacks(self, *names):
         return [frames for frames, _ in self.lines if holds(frames, names)]
 
@@ -139,7 +144,7 @@ class Profile:
             assert parts == t["window_ns"], f"parts sum to {parts}: {t}"
             assert t["end_ns"] - t["start_ns"] == t["window_ns"], f"end - start: {t}"
             assert t["lost_ns"] <= t["window_ns"] // 1000, f"lost time: {t}"
-            assert 0 < t["window_ns"] <= self.window_ns, f"window {self.window_ns}: {t}"
+            assert 0 <= t["window_ns"] <= self.window_ns, f"window {self.window_ns}: {t}"
             assert t["user_ns"] + t["system_ns"] == t["on_ns"], f"user + system: {t}"
             assert t["tid"] > 0 and t["pid"] > 0, f"idle task: {t}"
             assert min(t[k] for k in t if k.endswith("_ns")) >= 0, f"negative: {t}"

@@ -34,14 +34,15 @@ def test_shorter_blocks_are_left_out(tmp_path, target, value):
     profile = result.json
     thread = profile.threads[0]
     assert profile.ns("blocked_ns", "sleep_first") == 0
-    assert sum(s.count for s in profile.holding("sleep_second") if s.blocked_ns) == 100
+    # A sleep is no block if its timer fires before it gets to sleep: preempted, on a busy machine.
+    near(sum(s.count for s in profile.holding("sleep_second") if s.blocked_ns), 100, absolute=3)
     second = profile.ns("blocked_ns", "sleep_second")
     assert truth["second_ns"] - thread["runq_ns"] - 2 * MS <= second <= truth["second_ns"]
     # The filtered time is still accounted for, on a line of its own.
     assert truth["first_ns"] - thread["runq_ns"] - 2 * MS <= thread["filtered_ns"]
     assert thread["filtered_ns"] <= truth["first_ns"] + 2 * MS
     assert profile.ns("blocked_ns", "[filtered]") == thread["filtered_ns"]
-    near(result.off.us("[filtered]"), thread["filtered_ns"] / 1000, absolute=2)
+    near(result.off.blocked_us("[filtered]"), thread["filtered_ns"] / 1000, absolute=2)
     assert "1" in profile.raw["filter"] and re.search("ms|us|µs", profile.raw["filter"])
 
 
@@ -79,7 +80,7 @@ def refused(status, *args, says=None, **kwargs):
     assert time.monotonic() - before < 3
     assert result.out == ""
     lines = result.err.splitlines()
-    assert lines and lines[0].startswith("offcpu: "), lines
+    assert lines and re.match(r"(\S*/)?offcpu: ", lines[0]), lines
     if status == 1:
         assert len(lines) == 1, lines
     else:
@@ -89,29 +90,32 @@ def refused(status, *args, says=None, **kwargs):
     return result
 
 
+PID = str(os.getpid())
+
+
 @pytest.mark.parametrize("args", [
     (), ("-d", "1"),
-    ("-p", "1", "-a"), ("-p", "1", "-n", "sh"), ("-a", "-g", "/sys/fs/cgroup"),
-    ("-p", "1", "--", "true"), ("-a", "--", "true"),
-    ("-p", "1", "-u", "-k"), ("-p", "1", "-m", "5ms", "-M", "1ms"),
-    ("-p", "1", "-d", "0"), ("-p", "1", "-d", "-1"), ("-p", "1", "-d", "3x"), ("-p", "1", "-d", ""),
-    ("-p", "1", "-d", "nan"), ("-p", "1", "-d", "1e30"),
+    ("-p", PID, "-a"), ("-p", PID, "-n", "sh"), ("-a", "-g", "/sys/fs/cgroup"),
+    ("-p", PID, "--", "true"), ("-a", "--", "true"),
+    ("-p", PID, "-u", "-k"), ("-p", PID, "-m", "5ms", "-M", "1ms"),
+    ("-p", PID, "-d", "0"), ("-p", PID, "-d", "-1"), ("-p", PID, "-d", "3x"), ("-p", PID, "-d", ""),
+    ("-p", PID, "-d", "nan"), ("-p", PID, "-d", "1e30"),
     ("-p", "12abc"), ("-p", ""), ("-p", "1,,2"), ("-p", "0"), ("-p", "-5"), ("-p", "99999999999"),
-    ("-t", "7x"), ("-p", "1", "-F", "99hz"), ("-p", "1", "-F", "-1"), ("-p", "1", "-m", "1xs"),
-    ("-p", "1", "-m", "ms"), ("-p", "1", "-m", "-1ms"), ("-p", "1", "--max-depth", "5.5"),
-    ("-p", "1", "--max-depth", "0"), ("-p", "1", "--max-depth", "100000"),
-    ("-p", "1", "--state", "1z"), ("-p", "1", "--stacks", "magic"),
-    ("-p", "1", "-f", "nonsense"), ("-p", "1", "-f", ""), ("-p", "1", "-f", "json,,on"),
-    ("-p", "1", "-o", "-"), ("-p", "1", "-f", "folded", "-o", "-"), ("-p", "1", "-f", "on,json", "-o", "-"),
-    ("--nonsense",), ("-p",), ("-p", "1", "stray"),
-], ids=" ".join)
+    ("-t", "7x"), ("-p", PID, "-F", "99hz"), ("-p", PID, "-F", "-1"), ("-p", PID, "-m", "1xs"),
+    ("-p", PID, "-m", "ms"), ("-p", PID, "-m", "-1ms"), ("-p", PID, "--max-depth", "5.5"),
+    ("-p", PID, "--max-depth", "0"), ("-p", PID, "--max-depth", "100000"),
+    ("-p", PID, "--state", "1z"), ("-p", PID, "--stacks", "magic"),
+    ("-p", PID, "-f", "nonsense"), ("-p", PID, "-f", ""), ("-p", PID, "-f", "json,,on"),
+    ("-p", PID, "-o", "-"), ("-p", PID, "-f", "folded", "-o", "-"), ("-p", PID, "-f", "on,json", "-o", "-"),
+    ("--nonsense",), ("-p",), ("-p", PID, "stray"),
+], ids=lambda args: " ".join(args).replace(PID, "PID"))
 def test_usage_errors(tmp_path, args):
     refused(2, *args, cwd=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_unknown_format_names_the_known_ones():
-    result = refused(2, "-p", "1", "-f", "nonsense", says="nonsense")
+    result = refused(2, "-p", PID, "-f", "nonsense", says="nonsense")
     assert "json" in result.err
 
 
@@ -183,9 +187,8 @@ def test_planted_link_is_not_followed(tmp_path, target):
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / "rec.json").symlink_to(victim)
-    record(tmp_path, "-p", sleeper.pid, "-d", 1)
+    refused(1, "-p", sleeper.pid, "-d", 1, "-q", "-f", "json", "-o", tmp_path / "rec", says="link")
     assert victim.read_text() == "precious"
-    assert not (tmp_path / "rec.json").is_symlink()
 
 
 @pytest.fixture
@@ -233,7 +236,8 @@ def test_capabilities_suffice(tmp_path, public_tool):
                               capture_output=True, text=True, timeout=20)
         assert done.returncode == 0, done.stderr
         result = offcpu.Result(0, done.stdout, done.stderr, f"{place}/rec").check()
-        assert result.off.us("sleep_here") >= 0.99 * result.off.total_us
+        assert result.off.blocked_us("sleep_here") >= \
+        0.99 * result.off.blocked_us()
     finally:
         shutil.rmtree(place)
 

@@ -162,7 +162,8 @@ def test_inside_a_pid_namespace(tmp_path):
     result = offcpu.Result(0, done.stdout, done.stderr, tmp_path / "rec").check()
     pid = int(done.stdout.split()[1])
     assert [t["tid"] for t in result.json.threads] == [pid]
-    assert result.off.us("main", "turn", "sleep_here") >= 0.99 * result.off.total_us
+    assert result.off.blocked_us("main", "turn", "sleep_here") >= \
+        0.99 * result.off.blocked_us()
 
 
 def test_target_that_ends_during_the_recording(tmp_path, target):

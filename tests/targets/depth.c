@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* depth N: runs and sleeps at the bottom of N calls of deeper(). */
+/* depth N: a thread that runs and sleeps at the bottom of N calls of deeper(). */
 #include "truth.h"
 
 static FRAME void deep_run(void)
@@ -27,11 +27,20 @@ static FRAME void deeper(int left)
 	AFTER_CALL();
 }
 
+static FRAME void *diver(void *arg)
+{
+	deeper((int)(intptr_t)arg);
+	return NULL;
+}
+
 int main(int argc, char **argv)
 {
+	pthread_t thread;
+
 	truth__init();
+	truth__spawn(&thread, diver, (void *)(intptr_t)truth__arg(argc, argv, 1, 100));
 	truth__ready();
-	deeper((int)truth__arg(argc, argv, 1, 100));
+	pthread_join(thread, NULL);
 	printf("{}\n");
 	return 0;
 }
