@@ -193,12 +193,16 @@ static void print_switch_cost(const struct summary *s, const struct profile_cost
 		fputs("  BPF         run time not known (kernel.bpf_stats_enabled)\n", s->out);
 		return;
 	}
-	fprintf(s->out, "  BPF         %s", units__duration(&a, c->bpf_ns));
+	fprintf(s->out, "  BPF         %s in %s runs", units__duration(&a, c->bpf_ns),
+		units__count(&d, c->bpf_runs));
+	if (c->bpf_runs)
+		fprintf(s->out, " of %s", units__duration(&b, c->bpf_ns / c->bpf_runs));
+	/* runs for threads that are not traced are in it, too */
 	if (c->switches)
-		fprintf(s->out, ", %s per switch of the target (%s switches)",
+		fprintf(s->out, "; all in all %s for each of the target's %s switches",
 			units__duration(&b, c->bpf_ns / c->switches),
 			units__count(&d, c->switches));
-	fprintf(s->out, ", %s runs\n", units__count(&d, c->bpf_runs));
+	fputc('\n', s->out);
 }
 
 static void print_memo(const struct summary *s, const char *label, uint64_t hits, uint64_t misses)

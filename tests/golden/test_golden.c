@@ -309,13 +309,39 @@ static void test_empty(void **state)
 	profile__free(p);
 }
 
+/* Not sampled, never blocked, with time that could not be placed, names that attack the terminal;
+ * in colour. */
+static void test_sparse(void **state)
+{
+	struct profile *p = profile__new();
+	struct profile_meta meta = {.title = "a\033[2Jb", .end_ns = SECOND, .cpus = 2};
+	struct profile_thread t = {.process = profile__add_process(p, 1, "x"),
+				   .comm = "\033]0;evil\007",
+				   .tid = 5,
+				   .end_ns = SECOND,
+				   .on_ns = 999995000};
+	struct summary_opts opts = {.width = 100, .color = true};
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	(void)state;
+	profile__set_meta(p, &meta);
+	profile__add_thread(p, &t);
+	profile__finish(p);
+	summary__print(p, &opts, f);
+	assert_int_equal(fclose(f), 0);
+	compare("summary.sparse.txt", text);
+	free(text);
+	profile__free(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_writers),
-		cmocka_unit_test(test_summary),
-		cmocka_unit_test(test_summary_in_ascii),
-		cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_writers),		 cmocka_unit_test(test_summary),
+		cmocka_unit_test(test_summary_in_ascii), cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_sparse),
 	};
 
 	setlocale(LC_ALL, "C.UTF-8");
