@@ -20,6 +20,7 @@ const volatile bool fresh_command = false; /* the target is our own child, about
 
 const volatile bool want_user = true, want_kernel = true;
 const volatile bool have_state_arg = true; /* sched_switch has prev_state (5.18) */
+const volatile bool have_direct_read = true; /* see read_word() */
 const volatile bool verify_memo = false;
 const volatile __u32 max_depth = MAX_FRAMES;
 

@@ -51,7 +51,8 @@ struct user_memo {
 struct kernel_memo {
 	__u64 stack;
 	__u64 entry; /* outermost frame, if it is the word below the user registers; else 0 */
-	__u32 span, chunks;
+	__u32 span;
+	__u16 slots, chunks;
 	struct chunk deps[KERNEL_CHUNKS];
 };
 
@@ -116,41 +117,45 @@ struct {
 	__type(value, struct scratch);
 } iterator_scratch SEC(".maps");
 
-struct matcher {
-	const struct chunk *deps;
-	const struct scratch *scratch;
-	__u64 differ;
-};
-
 #define WORD(s, offset) (*(const __u64 *)((const char *)(s)->words + ((offset) & (USER_SPAN - 8))))
-
-static long match_chunk(__u32 i, void *data)
-{
-	struct matcher *m = data;
-	const struct scratch *s = m->scratch;
-	const struct chunk *c = &m->deps[i & (USER_CHUNKS - 1)];
-	__u64 differ;
-
-	differ = WORD(s, c->offset[0]) ^ c->value[0];
-	differ |= WORD(s, c->offset[1]) ^ c->value[1];
-	differ |= WORD(s, c->offset[2]) ^ c->value[2];
-	differ |= WORD(s, c->offset[3]) ^ c->value[3];
-	differ |= WORD(s, c->offset[4]) ^ c->value[4];
-	differ |= WORD(s, c->offset[5]) ^ c->value[5];
-	differ |= WORD(s, c->offset[6]) ^ c->value[6];
-	differ |= WORD(s, c->offset[7]) ^ c->value[7];
-	m->differ = differ;
-	return differ != 0;
-}
 
 /* Are the slots that the memo depends on, read into s->words, what they were? */
 static __always_inline bool slots_match(const struct scratch *s, const struct chunk *deps,
-					__u32 chunks)
+					__u32 chunks, __u32 max_chunks)
 {
-	struct matcher m = {.deps = deps, .scratch = s};
+	__u32 i;
 
-	bpf_loop(chunks, match_chunk, &m, 0);
-	return !m.differ;
+	for (i = 0; i < max_chunks && i < chunks; i++) {
+		const struct chunk *c = &deps[i];
+		__u64 differ;
+
+		differ = WORD(s, c->offset[0]) ^ c->value[0];
+		differ |= WORD(s, c->offset[1]) ^ c->value[1];
+		differ |= WORD(s, c->offset[2]) ^ c->value[2];
+		differ |= WORD(s, c->offset[3]) ^ c->value[3];
+		differ |= WORD(s, c->offset[4]) ^ c->value[4];
+		differ |= WORD(s, c->offset[5]) ^ c->value[5];
+		differ |= WORD(s, c->offset[6]) ^ c->value[6];
+		differ |= WORD(s, c->offset[7]) ^ c->value[7];
+		if (differ)
+			return false;
+	}
+	return true;
+}
+
+/* The same, without reading into s->words first. */
+static __always_inline bool kernel_slots_match(const struct scratch *s, const struct kernel_memo *memo)
+{
+	__u32 i;
+
+	for (i = 0; i < KERNEL_CHUNKS * SLOTS_PER_CHUNK && i < memo->slots; i++) {
+		const struct chunk *c = &memo->deps[i / SLOTS_PER_CHUNK];
+
+		if (read_word(s->base + c->offset[i % SLOTS_PER_CHUNK]) !=
+		    c->value[i % SLOTS_PER_CHUNK])
+			return false;
+	}
+	return true;
 }
 
 static __always_inline __u32 memo_home(__u64 a, __u64 b)
@@ -181,7 +186,7 @@ static long try_user_memo(__u32 way, void *data)
 			return 0;
 		s->have = span;
 	}
-	if (!slots_match(s, memo->deps, memo->chunks))
+	if (!slots_match(s, memo->deps, memo->chunks, USER_CHUNKS))
 		return 0;
 	s->found = memo->stack;
 	return 1;
@@ -227,12 +232,18 @@ static long try_kernel_memo(__u32 way, void *data)
 
 	if (!memo->stack || span > KERNEL_SPAN || (memo->entry && memo->entry != s->entry))
 		return 0;
+	if (have_direct_read) {
+		if (!kernel_slots_match(s, memo))
+			return 0;
+		s->found = memo->stack;
+		return 1;
+	}
 	if (span > s->have) {
 		if (bpf_probe_read_kernel(s->words, span, (void *)s->base))
 			return 0;
 		s->have = span;
 	}
-	if (!slots_match(s, memo->deps, memo->chunks))
+	if (!slots_match(s, memo->deps, memo->chunks, KERNEL_CHUNKS))
 		return 0;
 	s->found = memo->stack;
 	return 1;
@@ -311,6 +322,7 @@ static __always_inline void memo__add_kernel(struct memos *m, struct scratch *s,
 	memo = &m->kernel[(home + way) & (KERNEL_MEMOS - 1)];
 	memo->entry = entry ? s->entry : 0;
 	memo->span = s->scan.span;
+	memo->slots = s->scan.found;
 	memo->chunks = chunks__pad(s->kernel_deps, s->scan.found, KERNEL_CHUNKS);
 	bpf_probe_read_kernel(memo->deps, sizeof(memo->deps), s->kernel_deps);
 	memo->stack = id;

@@ -119,6 +119,8 @@ static __always_inline __u64 entry_word(struct task_struct *task)
 	if (task->flags & PF_KTHREAD)
 		return 0;
 	regs = (__u64)bpf_task_pt_regs(task);
+	if (have_direct_read)
+		return read_word(regs - sizeof(word));
 	bpf_probe_read_kernel(&word, sizeof(word), (void *)(regs - sizeof(word)));
 	return word;
 }

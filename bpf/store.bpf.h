@@ -68,15 +68,17 @@ static __always_inline bool stack__equal(const struct stack_value *a, const stru
 }
 
 /*
+ * (Global functions, which the verifier looks at once and not at every call.)
+ *
  * Stores a stack under its hash and returns its id. A different stack that is already there under
  * the same hash is told apart by comparison; the newcomer moves to the next free id.
  */
-static __always_inline __u64 store__stack(__u64 hash, const struct stack_value *stack)
+__noinline __u64 store__stack(__u64 hash, const struct stack_value *stack)
 {
 	__u32 zero = 0, probe;
 	void *map = bpf_map_lookup_elem(&stacks, &zero);
 
-	if (!map)
+	if (!map || !stack)
 		return STACK_LOST;
 	for (probe = 0; probe < 3; probe++) {
 		__u64 id = hash + probe;
@@ -104,23 +106,22 @@ static __always_inline __u64 store__stack(__u64 hash, const struct stack_value *
 }
 
 /* Adds to a row. 'lost' is what to count when there is no room. */
-static __always_inline bool store__row(const struct row_key *key, const struct row_value *add,
-				       enum counter lost)
+__noinline int store__row(const struct row_key *key, const struct row_value *add, enum counter lost)
 {
 	__u32 zero = 0;
 	void *map = bpf_map_lookup_elem(&rows, &zero);
 	struct row_value *row;
 
-	if (!map)
-		return false;
+	if (!map || !key || !add)
+		return 0;
 	row = bpf_map_lookup_elem(map, key);
 	if (!row) {
 		if (!bpf_map_update_elem(map, key, add, BPF_NOEXIST))
-			return true;
+			return 0;
 		row = bpf_map_lookup_elem(map, key);
 		if (!row) {
-			count(lost);
-			return false;
+			count(lost < COUNTER_MAX ? lost : COUNTER_row_full);
+			return 0;
 		}
 	}
 	/* Only this thread's own events write its rows, one at a time; a sample may interrupt one,
@@ -131,7 +132,7 @@ static __always_inline bool store__row(const struct row_key *key, const struct r
 	row->blocks += add->blocks;
 	if (add->max_ns > row->max_ns)
 		row->max_ns = add->max_ns;
-	return true;
+	return 0;
 }
 
 #endif

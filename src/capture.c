@@ -69,6 +69,7 @@ static void set_knobs(struct offcpu_bpf *skel, const struct capture_opts *o)
 	skel->rodata->want_user = o->user;
 	skel->rodata->want_kernel = o->kernel;
 	skel->rodata->have_state_arg = kernel__switch_has_state();
+	skel->rodata->have_direct_read = kernel__has_function("bpf_rdonly_cast");
 	skel->rodata->verify_memo = o->verify_memo;
 	skel->rodata->max_depth = o->max_depth;
 	skel->rodata->filter_blocks = o->min_block_ns || o->max_block_ns != UINT64_MAX ||

@@ -113,6 +113,11 @@ bool kernel__switch_has_state(void)
 	return type && btf_is_func_proto(type) && btf_vlen(type) >= 5;
 }
 
+bool kernel__has_function(const char *name)
+{
+	return vmlinux_btf() && btf__find_by_name_kind(vmlinux_btf(), name, BTF_KIND_FUNC) > 0;
+}
+
 int kernel__cgroup_subsys(const char *controller)
 {
 	const struct btf *btf = vmlinux_btf();

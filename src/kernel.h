@@ -17,6 +17,9 @@ int kernel__check(void);
 /* Does the sched_switch tracepoint pass the previous task's state (5.18)? */
 bool kernel__switch_has_state(void);
 
+/* Does the kernel have this function in its type information (for kfuncs)? */
+bool kernel__has_function(const char *name);
+
 /* Id of a v1 cgroup controller ("cpu", "memory", ...) in this kernel, or -1. */
 int kernel__cgroup_subsys(const char *controller);
 
