@@ -12,10 +12,10 @@
 struct profile;
 
 struct summary_opts {
-	int width;	/* columns, 0: not a terminal (120 is used and nothing is coloured) */
+	int width; /* columns, 0: not a terminal (120 is used and nothing is coloured) */
 	bool color;
-	bool verbose;	/* -v: cost, memo hit rates, causes of truncation */
-	int top;	/* rows per table, 10 */
+	bool verbose; /* -v: cost, memo hit rates, causes of truncation */
+	int top;      /* rows per table, 10 */
 };
 
 void summary__print(const struct profile *p, const struct summary_opts *opts, FILE *out);
