@@ -57,6 +57,7 @@ struct procmaps {
 	struct life *dead;
 	size_t dead_n;
 	size_t life_bytes, image_bytes;
+	bool warned;
 };
 
 struct procmaps *procmaps__new(struct modules *mods)
@@ -302,24 +303,36 @@ static struct life *scanned_life(struct procmaps *pm, pid_t pid, uint64_t time_n
 	return life;
 }
 
-int procmaps__scan(struct procmaps *pm, pid_t pid, uint64_t time_ns)
+static FILE *open_maps(struct procmaps *pm, pid_t pid)
 {
-	struct life *life = NULL;
-	struct maps_line line;
-	char name[32], *text = NULL;
-	size_t size = 0;
+	char name[32];
 	FILE *file;
-	int err;
 
 	snprintf(name, sizeof(name), "/proc/%d/maps", pid);
 	file = fopen(name, "re");
-	if (!file) {
-		err = errno == ENOENT ? ESRCH : errno;
-		if (err != ESRCH)
-			log__warn("cannot open '%s': %s; it needs CAP_SYS_PTRACE", name,
-				  strerror(err));
-		return -err;
+	if (file || errno == ESRCH)
+		return file;
+	if (errno == ENOENT) {
+		errno = ESRCH;
+		return NULL;
 	}
+	if (!pm->warned)
+		log__warn("cannot open '%s': %s; code of such processes stays unnamed%s", name,
+			  strerror(errno), errno == EACCES ? "; it needs CAP_SYS_PTRACE" : "");
+	pm->warned = true;
+	return NULL;
+}
+
+int procmaps__scan(struct procmaps *pm, pid_t pid, uint64_t time_ns)
+{
+	FILE *file = open_maps(pm, pid);
+	struct life *life = NULL;
+	struct maps_line line;
+	char *text = NULL;
+	size_t size = 0;
+
+	if (!file)
+		return -errno;
 	while (getline(&text, &size, file) > 0) {
 		if (!maps_line__parse(text, &line))
 			continue;
