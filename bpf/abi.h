@@ -106,7 +106,9 @@ struct thread_rec {
 	X(exit_full, "ended threads not recorded: ring buffer full", 1)                            \
 	X(no_storage, "threads not followed: no memory for their state", 1)                        \
 	X(clock_back, "clock steps backwards between CPUs", 0)                                     \
-	X(missed_event, "scheduler events missed", 1)                                              \
+	X(missed_wakeup, "wakeups not seen; counted as blocked until it ran", 0)                   \
+	X(missed_switch_in, "switches to a thread not seen; placed by its CPU time", 0)            \
+	X(missed_switch_out, "switches from a thread not seen; time until its next one lost", 1)   \
 	X(walk_unreadable, "user stacks cut short: memory not readable", 1)                        \
 	X(walk_bad_frame, "user stacks cut short: no frame pointer to follow", 0)                  \
 	X(walk_depth, "user stacks deeper than --max-depth", 0)                                    \

@@ -25,6 +25,9 @@
  * then. Only events write 'state', and the scheduler's locks order the events of one thread; so
  * iterator and events need no lock between them.
  *
+ * An event may go missing (a kernel may switch without tracing, for one). The kernel's own count of
+ * the thread's CPU time then tells since when it has been running.
+ *
  * Intervals are clipped to the window when they are closed. The window opens after seeding.
  */
 #ifndef OFFCPU_ACCOUNT_BPF_H
@@ -46,6 +49,7 @@ struct thread {
 	__u32 state; /* enum thread_state */
 	__u32 epoch; /* last drain noticed */
 	__u64 since_ns;
+	__u64 runtime_ns; /* the kernel's count of its CPU time, at the last switch-out */
 	__u64 ustack, kstack;	    /* of the current off-CPU segment */
 	__u64 segment_blocked_ns;   /* its blocked part, clipped */
 	__u64 segment_start_ns;
@@ -245,6 +249,23 @@ static __always_inline void account__wakeup(struct thread *t, struct task_struct
 	t->since_ns = now;
 }
 
+/*
+ * Does a thread that is switched out begin to wait? Not if it was preempted or is still runnable;
+ * and not if it has been woken again already: between the decision to block and the switch the run
+ * queue's lock may be dropped, and a task whose dequeueing is delayed (6.12) can be woken then. That
+ * wakeup has come while the thread was on the CPU, and has left its state at running.
+ */
+static __always_inline bool begins_to_wait(struct task_struct *task, bool preempt, __u64 state)
+{
+	return !preempt && state != TASK_RUNNING && task->__state != TASK_RUNNING;
+}
+
+/* CPU time since the last switch-out. */
+static __always_inline __u64 ran_ns(const struct thread *t, struct task_struct *task)
+{
+	return task->se.sum_exec_runtime - t->runtime_ns;
+}
+
 /* The thread begins to run. */
 static __always_inline void account__switch_in(struct thread *t, struct task_struct *task,
 					       __u64 now)
@@ -254,12 +275,15 @@ static __always_inline void account__switch_in(struct thread *t, struct task_str
 	if (t->state == STATE_NEW) {
 		take_seed(t);
 	} else if (t->state == STATE_BLOCKED) {
-		count(COUNTER_missed_event);
+		count(COUNTER_missed_wakeup);
 		account__wakeup(t, task, now);
 	} else if (t->state != STATE_RUNQ) {
-		if (t->state == STATE_ON)
-			count(COUNTER_missed_event);
+		if (t->state == STATE_ON) {
+			count(COUNTER_missed_switch_out);
+			t->rec.on_ns += clip(t->since_ns, t->since_ns + ran_ns(t, task));
+		}
 		t->since_ns = now;
+		t->runtime_ns = task->se.sum_exec_runtime;
 		return;
 	}
 	runq_ns = clip(t->since_ns, now);
@@ -270,6 +294,21 @@ static __always_inline void account__switch_in(struct thread *t, struct task_str
 	t->segment_blocked_ns = 0;
 	t->state = STATE_ON;
 	t->since_ns = now;
+}
+
+/* The thread stops running: ends what it was doing until now. */
+static __always_inline void account__switch_out(struct thread *t, struct task_struct *task,
+						__u64 now)
+{
+	if (t->state == STATE_RUNQ || t->state == STATE_BLOCKED) {
+		__u64 ran = ran_ns(t, task);
+
+		count(COUNTER_missed_switch_in);
+		account__switch_in(t, task, now - t->since_ns > ran ? now - ran : t->since_ns);
+	}
+	if (t->state != STATE_DEAD)
+		t->rec.on_ns += clip(t->since_ns, now);
+	t->runtime_ns = task->se.sum_exec_runtime;
 }
 
 /* Closes what is open at 'now', for the last time. */

@@ -13,18 +13,6 @@
 #define TASK_RUNNING 0
 #define TASK_DEAD    0x80
 
-struct task_struct___pre514 {
-	long state;
-} __attribute__((preserve_access_index));
-
-/* task->state became task->__state in 5.14 (2f064a59a11f). */
-static __always_inline __u64 task_state(struct task_struct *task)
-{
-	if (bpf_core_field_exists(task->__state))
-		return BPF_CORE_READ(task, __state);
-	return BPF_CORE_READ((struct task_struct___pre514 *)task, state);
-}
-
 /* Queued to run? A task that EEVDF keeps queued after it went to sleep (delayed dequeue, 6.12,
  * 152e11f6df29) is not. */
 static __always_inline bool task_queued(struct task_struct *task)

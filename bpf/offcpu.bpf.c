@@ -168,10 +168,7 @@ static __always_inline void switch_out(void *ctx, struct thread *t, struct task_
 	struct scratch *s = scratch(SCRATCH_SWITCH);
 	struct memos *m;
 
-	if (t->state == STATE_NEW || t->state == STATE_ON)
-		t->rec.on_ns += clip(t->since_ns, now);
-	else if (t->state != STATE_DEAD)
-		count(COUNTER_missed_event);
+	account__switch_out(t, task, now);
 	if (!preempt && state & TASK_DEAD) {
 		t->state = STATE_ON;
 		t->since_ns = now;
@@ -179,7 +176,7 @@ static __always_inline void switch_out(void *ctx, struct thread *t, struct task_
 		return;
 	}
 	t->rec.switches += !!window_start;
-	t->blocked = !preempt && state != TASK_RUNNING;
+	t->blocked = begins_to_wait(task, preempt, state);
 	t->segment_state = t->blocked ? state : 0;
 	t->rec.voluntary += t->blocked && window_start;
 	t->state = t->blocked ? STATE_BLOCKED : STATE_RUNQ;
@@ -210,7 +207,7 @@ int on_sched_switch(__u64 *ctx)
 
 	if (out) {
 		now = bpf_ktime_get_ns();
-		state = have_state_arg ? (__u32)ctx[3] : task_state(prev);
+		state = have_state_arg ? (__u32)ctx[3] : prev->__state;
 		switch_out(ctx, out, prev, now, ctx[0] & 1, state);
 	}
 	if (in) {

@@ -19,11 +19,11 @@
 #include "util/log.h"
 #include "util/xalloc.h"
 
-#define DRAIN_NS	500000000ULL
-#define MARGIN_NS	2000000ULL /* how far ahead the window's edges are set */
-#define BATCH		256
-#define MIN_STACKS	8192
-#define MAX_STACKS	65536
+#define DRAIN_NS   500000000ULL
+#define MARGIN_NS  2000000ULL /* how far ahead the window's edges are set */
+#define BATCH	   256
+#define MIN_STACKS 8192
+#define MAX_STACKS 65536
 
 struct capture {
 	struct capture_opts opts;
@@ -33,7 +33,7 @@ struct capture {
 	struct bpf_link **samplers; /* one per CPU */
 	int nsamplers;
 	int stats_fd;
-	bool second;		    /* which pair of inner maps is in use */
+	bool second; /* which pair of inner maps is in use */
 	uint64_t drained_ns, load_ns, attach_ns;
 	uint64_t bpf_ns, bpf_runs;
 	uint64_t kernel_bytes;
@@ -72,16 +72,16 @@ static void set_knobs(struct offcpu_bpf *skel, const struct capture_opts *o)
 	skel->rodata->have_direct_read = kernel__has_function("bpf_rdonly_cast");
 	skel->rodata->verify_memo = o->verify_memo;
 	skel->rodata->max_depth = o->max_depth;
-	skel->rodata->filter_blocks = o->min_block_ns || o->max_block_ns != UINT64_MAX ||
-				      o->state_mask != UINT64_MAX;
+	skel->rodata->filter_blocks =
+		o->min_block_ns || o->max_block_ns != UINT64_MAX || o->state_mask != UINT64_MAX;
 	skel->rodata->min_block_ns = o->min_block_ns;
 	skel->rodata->max_block_ns = o->max_block_ns;
 	skel->rodata->state_mask = o->state_mask;
 }
 
 /*
- * The maps are drained when they are a quarter full, so their size has to cover what all CPUs can add
- * until then: it goes with the number of CPUs.
+ * The maps are drained when they are a quarter full, so their size has to cover what all CPUs can
+ * add until then: it goes with the number of CPUs.
  */
 static void size_maps(struct offcpu_bpf *skel, const struct capture_opts *o)
 {
@@ -485,7 +485,8 @@ static void read_run_times(struct capture *c)
 {
 	struct bpf_program *prog;
 
-	bpf_object__for_each_program(prog, c->skel->obj) {
+	bpf_object__for_each_program(prog, c->skel->obj)
+	{
 		struct bpf_prog_info info = {0};
 		uint32_t size = sizeof(info);
 
@@ -502,7 +503,8 @@ static void read_map_memory(struct capture *c)
 {
 	struct bpf_map *map;
 
-	bpf_object__for_each_map(map, c->skel->obj) {
+	bpf_object__for_each_map(map, c->skel->obj)
+	{
 		char path[64], line[128];
 		unsigned long long bytes;
 		FILE *f;
@@ -586,7 +588,9 @@ void capture__report(struct capture *c, struct profile *p, struct profile_cost *
 
 		if (i == COUNTER_stack_full)
 			ns = recording__lost_stack_ns(c->recording);
-		if (n && (counters[i].loss || c->opts.measure))
+		if (n && !counters[i].loss)
+			log__info("%llu x %s", (unsigned long long)n, counters[i].words);
+		else if (n)
 			profile__add_loss(p, counters[i].name, counters[i].words, n, ns);
 	}
 	if (recording__conflicts(c->recording))

@@ -31,19 +31,18 @@ struct capture_opts {
 	enum target_mode mode;
 	const pid_t *ids; /* pids or tids, for TARGET_PROCESSES and TARGET_THREADS */
 	int nids;
-	const char *name;     /* TARGET_NAME */
-	uint64_t cgroup;      /* TARGET_CGROUP: inode of the directory */
-	int cgroup_subsys;    /* index of a v1 controller, or -1 for v2 */
-	bool children;	      /* follow forked processes */
-	bool fresh_command;   /* the one target is our own child that has not called exec yet */
-	bool user, kernel;    /* which stacks */
+	const char *name;   /* TARGET_NAME */
+	uint64_t cgroup;    /* TARGET_CGROUP: inode of the directory */
+	int cgroup_subsys;  /* index of a v1 controller, or -1 for v2 */
+	bool children;	    /* follow forked processes */
+	bool fresh_command; /* the one target is our own child that has not called exec yet */
+	bool user, kernel;  /* which stacks */
 	uint32_t max_depth;
-	uint32_t sample_hz;   /* 0: no on-CPU samples */
+	uint32_t sample_hz;		     /* 0: no on-CPU samples */
 	uint64_t min_block_ns, max_block_ns; /* 0 and UINT64_MAX: no filter */
-	uint64_t state_mask;  /* UINT64_MAX: no filter */
-	bool verify_memo;     /* walk on every hit as well, and compare */
-	bool measure;	      /* have the kernel measure the BPF programs' run time; report surprises
-				 that lose nothing, too */
+	uint64_t state_mask;		     /* UINT64_MAX: no filter */
+	bool verify_memo;		     /* walk on every hit as well, and compare */
+	bool measure;	      /* have the kernel measure the BPF programs' run time */
 	uint32_t map_entries; /* size of the maps; 0: by the number of CPUs */
 };
 

@@ -44,9 +44,11 @@ static const struct argp_option options[] = {
 	{0, 0, 0, 0, "Recording:", 2},
 	{"duration", 'd', "SEC", 0, "Seconds (default: until Ctrl-C or the target's end)", 0},
 	{"frequency", 'F', "HZ", 0, "On-CPU samples per second and CPU (99; 0: none)", 0},
-	{"min-block", 'm', "TIME", 0, "Leave out stacks of waits shorter than TIME (us; or 5ms, 1s)", 0},
+	{"min-block", 'm', "TIME", 0,
+	 "Leave out stacks of waits shorter than TIME (us; or 5ms, 1s)", 0},
 	{"max-block", 'M', "TIME", 0, "Leave out stacks of waits longer than TIME", 0},
-	{"state", KEY_STATE, "MASK", 0, "Only stacks of waits in these task states (1: S, 2: D)", 0},
+	{"state", KEY_STATE, "MASK", 0, "Only stacks of waits in these task states (1: S, 2: D)",
+	 0},
 	{"user-stacks-only", 'u', 0, 0, "User stacks only", 0},
 	{"kernel-stacks-only", 'k', 0, 0, "Kernel stacks only", 0},
 	{"stacks", KEY_STACKS, "HOW", 0, "fp: by frame pointers (default); none: no stacks", 0},
@@ -264,10 +266,12 @@ static void check(struct options *o)
 	int targets = !!o->pids + !!o->tids + !!o->name + !!o->cgroup + o->all + !!o->command;
 
 	if (!targets)
-		usage_error("nothing to record; name a target with -p, -t, -n, -g, -a or -- COMMAND "
-			    "(--help shows all options)");
+		usage_error(
+			"nothing to record; name a target with -p, -t, -n, -g, -a or -- COMMAND "
+			"(--help shows all options)");
 	if (targets > 1)
-		usage_error("more than one target; give only one of -p, -t, -n, -g, -a, -- COMMAND");
+		usage_error(
+			"more than one target; give only one of -p, -t, -n, -g, -a, -- COMMAND");
 	if (o->children && (o->cgroup || o->all))
 		usage_error("--children goes with -p, -t or -n; -g and -a include children anyway");
 	if (!o->user && !o->kernel)
@@ -280,7 +284,8 @@ static void check(struct options *o)
 
 void cli__parse(struct options *opts, int argc, char **argv)
 {
-	static const struct argp argp = {options, parse_option, "-- COMMAND [ARG...]", doc, 0, 0, 0};
+	static const struct argp argp = {options, parse_option, "-- COMMAND [ARG...]", doc, 0, 0,
+					 0};
 
 	*opts = (struct options){
 		.sample_hz = 99,

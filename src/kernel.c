@@ -58,7 +58,8 @@ static int check_features(void)
 		const char *name;
 	} helpers[] = {
 		{BPF_FUNC_loop, BPF_PROG_TYPE_RAW_TRACEPOINT, "bpf_loop (Linux 5.17)"},
-		{BPF_FUNC_get_stack, BPF_PROG_TYPE_PERF_EVENT, "bpf_get_stack (CONFIG_PERF_EVENTS)"},
+		{BPF_FUNC_get_stack, BPF_PROG_TYPE_PERF_EVENT,
+		 "bpf_get_stack (CONFIG_PERF_EVENTS)"},
 	};
 	static const struct {
 		enum bpf_map_type type;

@@ -3,6 +3,7 @@
  * The phases of a recording: parse, find the target, capture, resolve, write.
  */
 #include <errno.h>
+#include <locale.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -114,8 +115,8 @@ static int check_output(struct session *s)
 {
 	if (s->to_stdout)
 		return 0;
-	s->prefix = s->opts.prefix ? xstrdup(s->opts.prefix) :
-				     xasprintf("offcpu-%s", s->target.slug);
+	s->prefix =
+		s->opts.prefix ? xstrdup(s->opts.prefix) : xasprintf("offcpu-%s", s->target.slug);
 	return write__check(s->prefix);
 }
 
@@ -195,7 +196,8 @@ static int record(struct session *s)
 	err = capture__attach(s->capture, follow_maps, s);
 	if (err)
 		return err;
-	if (!s->target.child && s->target.mode != TARGET_NAME && !capture__live_threads(s->capture)) {
+	if (!s->target.child && s->target.mode != TARGET_NAME &&
+	    !capture__live_threads(s->capture)) {
 		log__error("nothing to record: %s has no threads (any more)", s->target.title);
 		return -ESRCH;
 	}
@@ -327,6 +329,7 @@ int main(int argc, char **argv)
 	struct symbolizer_opts sym = {0};
 	int err, status;
 
+	setlocale(LC_CTYPE, "");
 	cli__parse(&s.opts, argc, argv);
 	log__set_level(s.opts.quiet ? LOG_QUIET : s.opts.verbose ? LOG_VERBOSE : LOG_NORMAL);
 	if (prepare_output(&s))

@@ -248,9 +248,14 @@ static const struct stack *find_stack(const struct recording *r, uint64_t id)
 static bool is_entry(const char *func)
 {
 	static const char *const entries[] = {
-		"_start",	"__libc_start_call_main", "__libc_start_main",
-		"start_thread", "clone",		  "clone3",
-		"__clone",	"__clone3",
+		"_start",
+		"__libc_start_call_main",
+		"__libc_start_main",
+		"start_thread",
+		"clone",
+		"clone3",
+		"__clone",
+		"__clone3",
 	};
 
 	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++)

@@ -217,8 +217,8 @@ int target__name(struct target *t, const char *name)
 /* The v1 controller that is mounted at the file system 'dev', or NULL. */
 static char *find_controller(dev_t dev)
 {
-	static const char *const known[] = {"cpuacct", "cpu",	  "memory", "pids",
-					    "blkio",   "devices", "cpuset", "freezer",
+	static const char *const known[] = {"cpuacct", "cpu",	    "memory", "pids",
+					    "blkio",   "devices",   "cpuset", "freezer",
 					    "net_cls", "perf_event"};
 	FILE *mounts = setmntent("/proc/self/mounts", "re");
 	struct mntent *m;
@@ -252,12 +252,12 @@ int target__cgroup(struct target *t, const char *path)
 	}
 	if (fs.f_type == CGROUP_SUPER_MAGIC)
 		t->controller = find_controller(st.st_dev);
-	if (!S_ISDIR(st.st_mode) ||
-	    (fs.f_type != CGROUP2_SUPER_MAGIC &&
-	     (fs.f_type != CGROUP_SUPER_MAGIC || !t->controller))) {
-		log__error("'%s' is not the directory of a cgroup; give a path below a cgroup2 mount "
-			   "or below a v1 controller",
-			   log__safe(path));
+	if (!S_ISDIR(st.st_mode) || (fs.f_type != CGROUP2_SUPER_MAGIC &&
+				     (fs.f_type != CGROUP_SUPER_MAGIC || !t->controller))) {
+		log__error(
+			"'%s' is not the directory of a cgroup; give a path below a cgroup2 mount "
+			"or below a v1 controller",
+			log__safe(path));
 		return -EINVAL;
 	}
 	t->mode = TARGET_CGROUP;

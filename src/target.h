@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * target: who is recorded: resolves what the user named (pids, threads, a name, a cgroup, a command)
- * against /proc, and starts the command. Every failure is one line that says what is wrong with the
- * target.
+ * target: who is recorded: resolves what the user named (pids, threads, a name, a cgroup, a
+ * command) against /proc, and starts the command. Every failure is one line that says what is wrong
+ * with the target.
  *
  * Owns: the list of pids, and the command's process until target__wait() has reaped it.
  */
