@@ -17,8 +17,8 @@
  *                  sched_wakeup    └─────────┘  sched_switch (out), state != running
  *
  * An off-CPU segment is one BLOCKED interval (possibly none) and the RUNQ interval after it; its
- * stack is the one taken at switch-out, and it is added to the row of that stack when the thread is
- * switched in again.
+ * stack is the one taken at switch-out, and it is added to the row of that stack at the next
+ * switch-out, where the thread's memos are at hand.
  *
  * Threads older than the recording start as NEW. The seeding iterator leaves in 'seed' what it saw;
  * the first event, if it comes, knows better, since its kind tells what the thread was doing until
@@ -52,7 +52,7 @@ struct thread {
 	__u64 runtime_ns; /* the kernel's count of its CPU time, at the last switch-out */
 	__u64 ustack, kstack;	    /* of the current off-CPU segment */
 	__u64 segment_blocked_ns;   /* its blocked part, clipped */
-	__u64 segment_start_ns;
+	__u64 segment_runq_ns;	    /* its run queue part, clipped, once it is over */
 	__u64 block_ns;		    /* its blocked part, not clipped, for -m/-M */
 	__u32 segment_state;	    /* task state at switch-out; 0: preempted */
 	bool blocked;		    /* the segment began with a block */
@@ -181,14 +181,17 @@ static __always_inline void flush_accumulators(struct thread *t, struct memos *m
 	bpf_loop(ACCUMULATORS, flush_one, &f, 0);
 }
 
-static __always_inline void add_wait(struct thread *t, struct memos *m, __u64 blocked_ns,
-				     __u64 runq_ns)
+/* Adds the off-CPU segment that is over to the row of its stack. */
+static __always_inline void add_segment(struct thread *t, struct memos *m)
 {
+	__u64 blocked_ns = t->segment_blocked_ns, runq_ns = t->segment_runq_ns;
 	__u64 ustack = t->ustack, kstack = t->kstack, wait_ns = blocked_ns + runq_ns;
 	struct accumulator *a;
 
 	if (!wait_ns)
 		return;
+	t->segment_blocked_ns = 0;
+	t->segment_runq_ns = 0;
 	if (filtered(t)) {
 		t->rec.filtered_ns += blocked_ns;
 		ustack = STACK_FILTERED;
@@ -266,12 +269,18 @@ static __always_inline __u64 ran_ns(const struct thread *t, struct task_struct *
 	return task->se.sum_exec_runtime - t->runtime_ns;
 }
 
+/* Until when it ran, if its switch-out was not seen. */
+static __always_inline __u64 ran_until(const struct thread *t, struct task_struct *task, __u64 now)
+{
+	__u64 until = t->since_ns + ran_ns(t, task);
+
+	return until < now ? until : now;
+}
+
 /* The thread begins to run. */
 static __always_inline void account__switch_in(struct thread *t, struct task_struct *task,
 					       __u64 now)
 {
-	__u64 runq_ns = 0;
-
 	if (t->state == STATE_NEW) {
 		take_seed(t);
 	} else if (t->state == STATE_BLOCKED) {
@@ -280,18 +289,14 @@ static __always_inline void account__switch_in(struct thread *t, struct task_str
 	} else if (t->state != STATE_RUNQ) {
 		if (t->state == STATE_ON) {
 			count(COUNTER_missed_switch_out);
-			t->rec.on_ns += clip(t->since_ns, t->since_ns + ran_ns(t, task));
+			t->rec.on_ns += clip(t->since_ns, ran_until(t, task, now));
 		}
 		t->since_ns = now;
 		t->runtime_ns = task->se.sum_exec_runtime;
 		return;
 	}
-	runq_ns = clip(t->since_ns, now);
-	t->rec.runq_ns += runq_ns;
-	if (runq_ns | t->segment_blocked_ns)
-		add_wait(t, bpf_task_storage_get(&memos, task, NULL, 0), t->segment_blocked_ns,
-			 runq_ns);
-	t->segment_blocked_ns = 0;
+	t->segment_runq_ns = clip(t->since_ns, now);
+	t->rec.runq_ns += t->segment_runq_ns;
 	t->state = STATE_ON;
 	t->since_ns = now;
 }
@@ -315,7 +320,6 @@ static __always_inline void account__switch_out(struct thread *t, struct task_st
 static __always_inline void account__close(struct thread *t, struct task_struct *task,
 					   struct memos *m, __u64 now)
 {
-	__u64 runq_ns = 0;
 	__u32 state = t->state;
 
 	if (state == STATE_NEW) {
@@ -327,8 +331,8 @@ static __always_inline void account__close(struct thread *t, struct task_struct 
 		t->rec.on_ns += clip(t->since_ns, now);
 		break;
 	case STATE_RUNQ:
-		runq_ns = clip(t->since_ns, now);
-		t->rec.runq_ns += runq_ns;
+		t->segment_runq_ns = clip(t->since_ns, now);
+		t->rec.runq_ns += t->segment_runq_ns;
 		break;
 	case STATE_BLOCKED:
 		t->segment_blocked_ns = clip(t->since_ns, now);
@@ -337,9 +341,7 @@ static __always_inline void account__close(struct thread *t, struct task_struct 
 		t->rec.flags |= THREAD_BLOCKED_AT_END;
 		break;
 	}
-	if (runq_ns | t->segment_blocked_ns)
-		add_wait(t, m, t->segment_blocked_ns, runq_ns);
-	t->segment_blocked_ns = 0;
+	add_segment(t, m);
 	t->since_ns = now;
 	if (m)
 		flush_accumulators(t, m);
@@ -376,6 +378,8 @@ static __always_inline void account__exec(struct thread *t, struct task_struct *
 		send_record(t, now);
 	}
 	__builtin_memset(&t->rec, 0, sizeof(t->rec));
+	t->segment_blocked_ns = 0;
+	t->segment_runq_ns = 0;
 	t->fresh = false;
 	t->state = STATE_ON;
 	t->since_ns = now;

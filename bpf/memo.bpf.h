@@ -171,7 +171,7 @@ struct search {
 	__u32 home;
 };
 
-static long try_user_memo(__u32 way, void *data)
+static __noinline long try_user_memo(__u32 way, void *data)
 {
 	struct search *search = data;
 	struct scratch *s = search->scratch;
@@ -203,7 +203,11 @@ static __always_inline __u64 memo__find_user(struct memos *m, struct scratch *s)
 
 	s->found = 0;
 	s->have = 0;
-	bpf_loop(WAYS, try_user_memo, &search, 0);
+	/* most often the first one is it: a plain call is cheaper */
+	if (!try_user_memo(0, &search)) {
+		search.home++;
+		bpf_loop(WAYS - 1, try_user_memo, &search, 0);
+	}
 	return s->found;
 }
 
@@ -223,7 +227,7 @@ static __always_inline void memo__add_user(struct memos *m, struct walk *w, __u6
 	memo->stack = id;
 }
 
-static long try_kernel_memo(__u32 way, void *data)
+static __noinline long try_kernel_memo(__u32 way, void *data)
 {
 	struct search *search = data;
 	struct scratch *s = search->scratch;
@@ -256,7 +260,10 @@ static __always_inline __u64 memo__find_kernel(struct memos *m, struct scratch *
 
 	s->found = 0;
 	s->have = 0;
-	bpf_loop(WAYS, try_kernel_memo, &search, 0);
+	if (!try_kernel_memo(0, &search)) {
+		search.home++;
+		bpf_loop(WAYS - 1, try_kernel_memo, &search, 0);
+	}
 	return s->found;
 }
 

@@ -29,14 +29,16 @@ static __always_inline struct scratch *scratch(enum scratch_context context)
 	return bpf_map_lookup_elem(&scratches, &key);
 }
 
-/* Registers with which the task entered the kernel; false if it has no user stack to walk. */
-static __always_inline bool user_regs(struct user_regs *regs, struct task_struct *task)
+/* Registers with which the task entered the kernel, or NULL if it has no user stack to walk. */
+static __always_inline struct pt_regs *entry_regs(struct task_struct *task)
 {
-	struct pt_regs *pt;
-
 	if (task->flags & PF_KTHREAD || !task->mm)
-		return false;
-	pt = (struct pt_regs *)bpf_task_pt_regs(task);
+		return NULL;
+	return (struct pt_regs *)bpf_task_pt_regs(task);
+}
+
+static __always_inline bool user_regs(struct user_regs *regs, struct pt_regs *pt)
+{
 	if (!pt || !REGS_IS_64BIT_USER(pt))
 		return false;
 	regs->ip = REGS_IP(pt);
@@ -46,11 +48,11 @@ static __always_inline bool user_regs(struct user_regs *regs, struct task_struct
 }
 
 static __always_inline __u64 user_stack(struct thread *t, struct memos *m, struct scratch *s,
-					struct task_struct *task)
+					struct pt_regs *pt)
 {
 	__u64 id = 0;
 
-	if (!want_user || !user_regs(&s->regs, task))
+	if (!want_user || !user_regs(&s->regs, pt))
 		return STACK_NONE;
 	if (m)
 		id = memo__find_user(m, s);
@@ -112,16 +114,15 @@ static __always_inline __u64 store_kernel_stack(struct scratch *s, long bytes)
 }
 
 /* The return address that the system call entry left below the user registers. */
-static __always_inline __u64 entry_word(struct task_struct *task)
+static __always_inline __u64 entry_word(struct pt_regs *pt)
 {
-	__u64 regs, word = 0;
+	__u64 addr = (__u64)pt - sizeof(__u64), word = 0;
 
-	if (task->flags & PF_KTHREAD)
+	if (!pt)
 		return 0;
-	regs = (__u64)bpf_task_pt_regs(task);
 	if (have_direct_read)
-		return read_word(regs - sizeof(word));
-	bpf_probe_read_kernel(&word, sizeof(word), (void *)(regs - sizeof(word)));
+		return read_word(addr);
+	bpf_probe_read_kernel(&word, sizeof(word), (void *)addr);
 	return word;
 }
 
@@ -129,8 +130,7 @@ static __always_inline __u64 entry_word(struct task_struct *task)
 #define OWN_FRAMES 2
 
 static __always_inline __u64 kernel_stack(struct thread *t, struct memos *m, struct scratch *s,
-					  struct task_struct *task, void *ctx, __u64 hint,
-					  bool voluntary)
+					  struct pt_regs *pt, void *ctx, __u64 hint, bool voluntary)
 {
 	__u64 id = 0;
 	long bytes;
@@ -139,7 +139,7 @@ static __always_inline __u64 kernel_stack(struct thread *t, struct memos *m, str
 		return STACK_NONE;
 	/* ctx as a number: a pointer may not be calculated with, what comes out of a map may */
 	*(volatile __u64 *)&s->base = (__u64)ctx;
-	s->entry = entry_word(task);
+	s->entry = entry_word(pt);
 	if (m && voluntary)
 		id = memo__find_kernel(m, s, hint);
 	if (id) {
@@ -166,6 +166,7 @@ static __always_inline void switch_out(void *ctx, struct thread *t, struct task_
 				       __u64 now, bool preempt, __u64 state)
 {
 	struct scratch *s = scratch(SCRATCH_SWITCH);
+	struct pt_regs *pt;
 	struct memos *m;
 
 	account__switch_out(t, task, now);
@@ -175,15 +176,15 @@ static __always_inline void switch_out(void *ctx, struct thread *t, struct task_
 		account__exit(t, task, now);
 		return;
 	}
+	m = bpf_task_storage_get(&memos, task, NULL, 0);
+	add_segment(t, m);
 	t->rec.switches += !!window_start;
 	t->blocked = begins_to_wait(task, preempt, state);
 	t->segment_state = t->blocked ? state : 0;
 	t->rec.voluntary += t->blocked && window_start;
 	t->state = t->blocked ? STATE_BLOCKED : STATE_RUNQ;
 	t->since_ns = now;
-	t->segment_blocked_ns = 0;
 
-	m = bpf_task_storage_get(&memos, task, NULL, 0);
 	if (m) {
 		if (t->epoch != epoch) {
 			t->epoch = epoch;
@@ -194,8 +195,9 @@ static __always_inline void switch_out(void *ctx, struct thread *t, struct task_
 	}
 	if (!s)
 		return;
-	t->ustack = user_stack(t, m, s, task);
-	t->kstack = kernel_stack(t, m, s, task, ctx, t->ustack, !preempt);
+	pt = entry_regs(task);
+	t->ustack = user_stack(t, m, s, pt);
+	t->kstack = kernel_stack(t, m, s, pt, ctx, t->ustack, !preempt);
 }
 
 SEC("tp_btf/sched_switch")
@@ -311,7 +313,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 		if (want_kernel)
 			key.kstack = store_kernel_stack(
 				s, bpf_get_stack(ctx, s->raw, sizeof(s->raw), 0));
-		if (want_user && user_regs(&regs, task)) {
+		if (want_user && user_regs(&regs, entry_regs(task))) {
 			unwind__user(&s->walk, &regs);
 			key.ustack = store__stack(s->walk.hash, &s->walk.stack);
 		}
@@ -363,7 +365,7 @@ int seed_tasks(struct bpf_iter__task *ctx)
 		if (want_kernel)
 			t->seed.kstack = store_kernel_stack(
 				s, bpf_get_task_stack(task, s->raw, sizeof(s->raw), 0));
-		if (want_user && user_regs(&regs, task)) {
+		if (want_user && user_regs(&regs, entry_regs(task))) {
 			unwind__user_remote(&s->walk, &regs, task);
 			t->seed.ustack = store__stack(s->walk.hash, &s->walk.stack);
 		}
