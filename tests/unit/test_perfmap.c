@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "perfmap.h"
@@ -146,6 +147,7 @@ static pid_t start_child(const char *root)
 	pid = syscall(SYS_clone, SIGCHLD | (root ? CLONE_NEWPID : 0), 0, 0, 0, 0);
 	assert_true(pid >= 0);
 	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (root && chroot(root))
 			_exit(1);
 		if (write(ready[1], "x", 1) != 1)

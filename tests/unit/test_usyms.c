@@ -3,6 +3,7 @@
 
 #include <lzma.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -403,6 +404,7 @@ static void test_build_id_in_other_root(void **state)
 	assert_int_equal(pipe(ready), 0);
 	pid = fork();
 	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (chroot(fixture__path("root")) || write(ready[1], "x", 1) != 1)
 			_exit(1);
 		pause();
