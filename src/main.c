@@ -323,6 +323,21 @@ static int run(struct session *s)
 	return err;
 }
 
+/*
+ * The command's status. A command that outlives the recording is told to end, with the signal that
+ * ended the recording, or with SIGTERM when -d did; that is no failure.
+ */
+static int end_command(struct target *t)
+{
+	int sig = interrupted ? interrupted : SIGTERM, status;
+
+	if (target__ended(t))
+		return target__wait(t);
+	kill(t->child, sig);
+	status = target__wait(t);
+	return status == 128 + sig ? 0 : status;
+}
+
 int main(int argc, char **argv)
 {
 	struct session s = {0};
@@ -346,11 +361,8 @@ int main(int argc, char **argv)
 	err = run(&s);
 	status = err ? 1 : 0;
 	capture__free(s.capture);
-	if (s.target.child && !err) {
-		if (interrupted && !target__ended(&s.target))
-			kill(s.target.child, interrupted);
-		status = target__wait(&s.target);
-	}
+	if (s.target.child && !err)
+		status = end_command(&s.target);
 	sideband__close(s.sideband);
 	symbolizer__free(s.symbolizer);
 	procmaps__free(s.procmaps);
