@@ -9,13 +9,15 @@
 #include "util/xalloc.h"
 
 /* Broken DWARF may have loops: steps that one search may take, and nesting. */
-#define MAX_STEPS   (8 * 1000 * 1000)
-#define MAX_SCOPES  32		      /* of namespaces and types around functions */
-#define MAX_INLINED 64		      /* chain of inlined functions */
-#define MAX_RANGES  (4 * 1000 * 1000) /* of a unit, of all units */
+#define MAX_STEPS	(8 * 1000 * 1000)
+#define MAX_SCOPES	32		  /* of namespaces and types around functions */
+#define MAX_UNITS_BYTES (64ULL << 20)	  /* of DIEs, of the units that are read */
+#define MAX_INLINED	64		  /* chain of inlined functions */
+#define MAX_RANGES	(4 * 1000 * 1000) /* of a unit, of all units */
 
 struct unit {
 	Dwarf_Off offset; /* of its DIE */
+	uint64_t size;
 	bool has_aranges;
 	bool listed; /* die and functions are set */
 	Dwarf_Die die;
@@ -26,10 +28,11 @@ struct unit {
 
 struct inlines {
 	Dwarf *dwarf;
-	bool listed, complete;
+	bool listed, complete, full;
 	struct ranges ranges; /* id: index of the unit */
 	struct unit *units;   /* in order of offset */
 	size_t n, cap;
+	uint64_t bytes; /* size of the units listed */
 	unsigned steps; /* left */
 };
 
@@ -78,7 +81,7 @@ static void list_units(struct inlines *in)
 	while (!dwarf_next_unit(in->dwarf, at, &next, &header, NULL, NULL, NULL, NULL, NULL,
 				NULL)) {
 		in->units = xgrow(in->units, in->n, &in->cap, sizeof(*in->units));
-		in->units[in->n++] = (struct unit){.offset = at + header};
+		in->units[in->n++] = (struct unit){.offset = at + header, .size = next - at};
 		at = next;
 	}
 }
@@ -212,12 +215,19 @@ static struct unit *find_unit(struct inlines *in, uint64_t pc)
 
 	if (!unit || unit->listed)
 		return unit;
-	if (!dwarf_offdie(in->dwarf, unit->offset, &unit->die))
+	in->full |= in->bytes + unit->size > MAX_UNITS_BYTES;
+	if (in->full || !dwarf_offdie(in->dwarf, unit->offset, &unit->die))
 		return NULL;
 	list_functions(in, unit, &unit->die, 0);
 	ranges__flatten(&unit->functions);
+	in->bytes += unit->size;
 	unit->listed = true;
 	return unit;
+}
+
+bool inlines__is_full(const struct inlines *in)
+{
+	return in->full;
 }
 
 static bool is_scope(int tag)

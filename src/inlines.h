@@ -29,6 +29,12 @@ struct inlines *inlines__new(Dwarf *dwarf);
 void inlines__free(struct inlines *in);
 
 /*
+ * Whether as many units were read as memory is spent on (libdw keeps what it has parsed). Nothing
+ * is known then of addresses in others.
+ */
+bool inlines__is_full(const struct inlines *in);
+
+/*
  * Fills at most 'max' frames, innermost first; the last is always the function that holds the
  * others, and may be without a name: with 'max' 1 there is only that one, with the line in it.
  * Returns their number, 0 if nothing is known of the address.

@@ -21,10 +21,11 @@
 struct usyms {
 	struct usyms_source source;
 	bool loaded, broken;
+	struct usyms *next_broken;
 	struct elf_file file, debug, mini, alt;
 	int64_t debug_bias; /* address in the file - address in the debug file */
 	struct elfsyms *symbols;
-	bool dwarf_tried;
+	bool dwarf_tried, full_said;
 	Dwarf *dwarf, *alt_dwarf;
 	int64_t dwarf_bias;
 	struct inlines *inlines;
@@ -38,19 +39,27 @@ struct usyms *usyms__new(const struct usyms_source *source)
 	return us;
 }
 
+/* libelf and libdw were cut off in the middle: nothing that they or we hold can be freed. */
+static void abandon(struct usyms *us)
+{
+	static struct usyms *abandoned;
+
+	us->next_broken = abandoned;
+	abandoned = us;
+}
+
 void usyms__free(struct usyms *us)
 {
 	if (!us)
 		return;
-	/* libelf and libdw were cut off in the middle: leave all that is theirs alone */
 	if (us->broken) {
-		free(us);
+		abandon(us);
 		return;
 	}
 	inlines__free(us->inlines);
-	elfsyms__free(us->symbols);
 	dwarf_end(us->dwarf);
 	dwarf_end(us->alt_dwarf);
+	elfsyms__free(us->symbols);
 	elf_file__close(&us->alt);
 	elf_file__close(&us->mini);
 	elf_file__close(&us->debug);
@@ -244,6 +253,12 @@ static int find_in_dwarf(struct lookup *look)
 	if (!us->inlines)
 		return 0;
 	n = inlines__find(us->inlines, look->vaddr - us->dwarf_bias, look->frames, look->max);
+	if (inlines__is_full(us->inlines) && !us->full_said) {
+		us->full_said = true;
+		log__warn("'%s' has too much debug information: some inlined functions and lines "
+			  "are left out",
+			  log__safe(us->source.path ? us->source.path : "?"));
+	}
 	return drop_unnamed(look->frames, n);
 }
 
