@@ -230,7 +230,8 @@ struct ksyms *ksyms__new(const char *kallsyms_path, const char *modules_path)
 	if (read_kallsyms(ks, kallsyms_path ? kallsyms_path : "/proc/kallsyms"))
 		return ks;
 	read_modules(ks, modules_path ? modules_path : "/proc/modules");
-	qsort_r(ks->v, ks->n, sizeof(*ks->v), compare, ks);
+	if (ks->n)
+		qsort_r(ks->v, ks->n, sizeof(*ks->v), compare, ks);
 	keep_best(ks);
 	return ks;
 }
