@@ -45,8 +45,9 @@ run_tap()	# ring directory
 		[ -x "$test" ] && [ -f "$test" ] || continue
 		case $test in *.d) continue ;; esac
 		CMOCKA_MESSAGE_OUTPUT=TAP ASAN_OPTIONS=detect_leaks=${LEAKS:-1} \
-			"$test" >$work/tap 2>&1
+			timeout -k 5 ${TEST_LIMIT:-120} "$test" >$work/tap 2>&1
 		status=$?
+		[ $status = 124 ] && echo "# not done within ${TEST_LIMIT:-120} s" >>$work/tap
 		ok=$(grep -c '^ok [0-9]' $work/tap)
 		skip=$(grep -c '^not ok [0-9]* # SKIP' $work/tap)
 		bad=$(grep '^not ok [0-9]' $work/tap | grep -vc '# SKIP')
