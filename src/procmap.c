@@ -307,19 +307,19 @@ static FILE *open_maps(struct procmaps *pm, pid_t pid)
 {
 	char name[32];
 	FILE *file;
+	int err;
 
 	snprintf(name, sizeof(name), "/proc/%d/maps", pid);
 	file = fopen(name, "re");
-	if (file || errno == ESRCH)
+	if (file)
 		return file;
-	if (errno == ENOENT) {
-		errno = ESRCH;
-		return NULL;
-	}
-	if (!pm->warned)
+	err = errno == ENOENT ? ESRCH : errno;
+	if (err != ESRCH && !pm->warned) {
 		log__warn("cannot open '%s': %s; code of such processes stays unnamed%s", name,
-			  strerror(errno), errno == EACCES ? "; it needs CAP_SYS_PTRACE" : "");
-	pm->warned = true;
+			  strerror(err), err == EACCES ? "; it needs CAP_SYS_PTRACE" : "");
+		pm->warned = true;
+	}
+	errno = err;
 	return NULL;
 }
 
