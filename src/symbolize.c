@@ -65,6 +65,9 @@ struct symbolizer {
 	struct shown *shown;
 	struct place *places;
 	struct jit *jits;
+	/* the strings of the module that was needed last */
+	struct module *module;
+	const char *module_path, *module_build_id;
 };
 
 struct symbolizer *symbolizer__new(const struct symbolizer_opts *opts, struct procmaps *pm)
@@ -210,6 +213,15 @@ static const char *name_of(struct symbolizer *sym, const struct source_frame *fr
 	return from->plt ? plt_name(sym, from->name) : show(sym, from->name);
 }
 
+static void set_module(struct symbolizer *sym, struct module *module)
+{
+	if (sym->module == module)
+		return;
+	sym->module = module;
+	sym->module_path = intern(sym, module__path(module));
+	sym->module_build_id = intern(sym, module__build_id(module));
+}
+
 static struct place *resolve(struct symbolizer *sym, const struct place_key *key)
 {
 	struct source_frame found[MAX_FRAMES];
@@ -219,6 +231,7 @@ static struct place *resolve(struct symbolizer *sym, const struct place_key *key
 
 	if (!n)
 		found[n++] = (struct source_frame){0};
+	set_module(sym, key->module);
 	place = xmalloc(sizeof(*place) + n * sizeof(place->frames[0]));
 	place->key = *key;
 	place->n = n;
@@ -230,8 +243,8 @@ static struct place *resolve(struct symbolizer *sym, const struct place_key *key
 			.line = found[i].line,
 			.addr = key->vaddr + key->return_address,
 			.func = name_of(sym, &found[i], key),
-			.module = intern(sym, module__path(key->module)),
-			.build_id = intern(sym, module__build_id(key->module)),
+			.module = sym->module_path,
+			.build_id = sym->module_build_id,
 			.file = intern(sym, found[i].file),
 		};
 	HASH_ADD(hh, sym->places, key, sizeof(*key), place);

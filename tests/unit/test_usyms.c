@@ -420,6 +420,37 @@ static void test_build_id_in_other_root(void **state)
 	waitpid(pid, NULL, 0);
 }
 
+/* A "server" in a directory; asked only if allowed to. */
+static void test_debuginfod(void **state)
+{
+	struct usyms_source source = {.path = "/app/stripped", .pid = getpid()};
+	struct source_frame frames[4];
+	char urls[128];
+
+	(void)state;
+	build_linked("0x0123456789abcdef");
+	fixture__run("mkdir -p server/buildid/0123456789abcdef cache && "
+		     "mv debug server/buildid/0123456789abcdef/debuginfo");
+	snprintf(urls, sizeof(urls), "file://%s", fixture__path("server"));
+	setenv("DEBUGINFOD_URLS", urls, 1);
+	setenv("DEBUGINFOD_CACHE_PATH", fixture__path("cache"), 1);
+	source.fd = fixture__open("stripped");
+	for (int allowed = 0; allowed < 2; allowed++) {
+		struct usyms *us;
+		int n;
+
+		source.debuginfod = allowed;
+		us = usyms__new(&source);
+		n = usyms__find(us, fixture__address("full", "in_inner"), frames, 4);
+		assert_int_equal(n == 3 && !strcmp(frames[2].name, "outer"), allowed);
+		usyms__free(us);
+		if (!allowed)
+			fixture__run("test -z \"$(ls cache)\"");
+	}
+	close(source.fd);
+	unsetenv("DEBUGINFOD_URLS");
+}
+
 static void pack(const char *from, const char *to)
 {
 	static uint8_t in[4 << 20], out[4 << 20];
@@ -579,6 +610,7 @@ int main(void)
 		cmocka_unit_test(test_debuglink),
 		cmocka_unit_test(test_debuglink_build_id),
 		cmocka_unit_test(test_build_id_in_other_root),
+		cmocka_unit_test(test_debuginfod),
 		cmocka_unit_test(test_mini_debug_information),
 		cmocka_unit_test(test_truncated),
 		cmocka_unit_test(test_damaged),
