@@ -49,15 +49,15 @@ struct thread {
 	__u32 state; /* enum thread_state */
 	__u32 epoch; /* last drain noticed */
 	__u64 since_ns;
-	__u64 runtime_ns; /* the kernel's count of its CPU time, at the last switch-out */
-	__u64 ustack, kstack;	    /* of the current off-CPU segment */
-	__u64 segment_blocked_ns;   /* its blocked part, clipped */
-	__u64 segment_runq_ns;	    /* its run queue part, clipped, once it is over */
-	__u64 block_ns;		    /* its blocked part, not clipped, for -m/-M */
-	__u32 segment_state;	    /* task state at switch-out; 0: preempted */
-	bool blocked;		    /* the segment began with a block */
-	bool fresh;		    /* our own child before its first exec: not part of the target */
-	__u16 walks;		    /* memo misses while there are no memos */
+	__u64 runtime_ns;	  /* the kernel's count of its CPU time, at the last switch-out */
+	__u64 ustack, kstack;	  /* of the current off-CPU segment */
+	__u64 segment_blocked_ns; /* its blocked part, clipped */
+	__u64 segment_runq_ns;	  /* its run queue part, clipped, once it is over */
+	__u64 block_ns;		  /* its blocked part, not clipped, for -m/-M */
+	__u32 segment_state;	  /* task state at switch-out; 0: preempted */
+	bool blocked;		  /* the segment began with a block */
+	bool fresh;		  /* our own child before its first exec: not part of the target */
+	__u16 walks;		  /* memo misses while there are no memos */
 	struct seed seed;
 	struct thread_rec rec;
 };
@@ -116,7 +116,8 @@ static __always_inline void read_names(struct thread_rec *rec, struct task_struc
 /* Gives the task storage, if it has none. Not in the switch path. */
 static __always_inline struct thread *thread__create(struct task_struct *task, __u64 birth_ns)
 {
-	struct thread *t = bpf_task_storage_get(&threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct thread *t =
+		bpf_task_storage_get(&threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
 	if (!t) {
 		count(COUNTER_no_storage);
@@ -255,8 +256,8 @@ static __always_inline void account__wakeup(struct thread *t, struct task_struct
 /*
  * Does a thread that is switched out begin to wait? Not if it was preempted or is still runnable;
  * and not if it has been woken again already: between the decision to block and the switch the run
- * queue's lock may be dropped, and a task whose dequeueing is delayed (6.12) can be woken then. That
- * wakeup has come while the thread was on the CPU, and has left its state at running.
+ * queue's lock may be dropped, and a task whose dequeueing is delayed (6.12) can be woken then.
+ * That wakeup has come while the thread was on the CPU, and has left its state at running.
  */
 static __always_inline bool begins_to_wait(struct task_struct *task, bool preempt, __u64 state)
 {
@@ -357,9 +358,12 @@ static __always_inline void send_record(struct thread *t, __u64 now)
 }
 
 /* The thread has died; it is being switched out for the last time. */
-static __always_inline void account__exit(struct thread *t, struct task_struct *task, __u64 now)
+static __always_inline void account__exit(struct thread *t, struct task_struct *task,
+					  struct memos *m, __u64 now)
 {
-	account__close(t, task, bpf_task_storage_get(&memos, task, NULL, 0), now);
+	t->state = STATE_ON;
+	t->since_ns = now;
+	account__close(t, task, m, now);
 	read_names(&t->rec, task);
 	send_record(t, now);
 	t->state = STATE_DEAD;

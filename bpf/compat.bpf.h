@@ -19,8 +19,7 @@ static __always_inline bool task_queued(struct task_struct *task)
 {
 	if (!BPF_CORE_READ(task, on_rq))
 		return false;
-	if (bpf_core_field_exists(task->se.sched_delayed) &&
-	    BPF_CORE_READ(task, se.sched_delayed))
+	if (bpf_core_field_exists(task->se.sched_delayed) && BPF_CORE_READ(task, se.sched_delayed))
 		return false;
 	return true;
 }

@@ -12,14 +12,14 @@
 
 const volatile enum target_mode target_mode = TARGET_PROCESSES;
 const volatile char target_name[COMM_LEN] = "";
-const volatile __u64 target_cgroup = 0;	   /* inode of the cgroup's directory (kernfs id) */
+const volatile __u64 target_cgroup = 0;	      /* inode of the cgroup's directory (kernfs id) */
 const volatile int target_cgroup_subsys = -1; /* v1: index of the controller; -1: v2 */
-const volatile bool follow_threads = true;  /* new threads of a followed process */
-const volatile bool follow_children = false; /* processes forked by followed ones */
-const volatile bool fresh_command = false; /* the target is our own child, about to exec */
+const volatile bool follow_threads = true;    /* new threads of a followed process */
+const volatile bool follow_children = false;  /* processes forked by followed ones */
+const volatile bool fresh_command = false;    /* the target is our own child, about to exec */
 
 const volatile bool want_user = true, want_kernel = true;
-const volatile bool have_state_arg = true; /* sched_switch has prev_state (5.18) */
+const volatile bool have_state_arg = true;   /* sched_switch has prev_state (5.18) */
 const volatile bool have_direct_read = true; /* see read_word() */
 const volatile bool verify_memo = false;
 const volatile __u32 max_depth = MAX_FRAMES;

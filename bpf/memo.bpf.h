@@ -3,10 +3,11 @@
  * memo: exact memoised stacks, and the accumulators that go with them.
  *
  * A thread blocks again and again with one of a few stacks. What a walk yields is a function of the
- * registers it starts from and of the stack slots it reads. So each thread remembers its last walks:
- * registers, slots with their values, and the resulting stack's id. The next time the registers are
- * the same, one bulk read of the stack and a comparison of the slots tell whether the walk would
- * yield the same: equality of all inputs implies equality of the output. Nothing is guessed.
+ * registers it starts from and of the stack slots it reads. So each thread remembers its last
+ * walks: registers, slots with their values, and the resulting stack's id. The next time the
+ * registers are the same, one bulk read of the stack and a comparison of the slots tell whether the
+ * walk would yield the same: equality of all inputs implies equality of the output. Nothing is
+ * guessed.
  *
  *        sp ──►┌──────────────┐ 0
  *              │ locals       │
@@ -79,7 +80,8 @@ struct {
 /* Work space. One per CPU and context, since a sample may interrupt a switch, and the iterator may
  * be preempted by either. */
 struct scratch {
-	__u64 base; /* address of ctx, as a number */
+	__u64 now;
+	__u64 base;  /* address of ctx, as a number */
 	__u64 entry; /* the word below the user registers; 0 if there are none */
 	struct user_regs regs;
 	__u64 found; /* id of the stack whose memo matches, or 0 */
@@ -119,43 +121,56 @@ struct {
 
 #define WORD(s, offset) (*(const __u64 *)((const char *)(s)->words + ((offset) & (USER_SPAN - 8))))
 
-/* Are the slots that the memo depends on, read into s->words, what they were? */
-static __always_inline bool slots_match(const struct scratch *s, const struct chunk *deps,
-					__u32 chunks, __u32 max_chunks)
+static __always_inline __u64 chunk_differs(const struct scratch *s, const struct chunk *c)
 {
-	__u32 i;
+	__u64 differ;
 
-	for (i = 0; i < max_chunks && i < chunks; i++) {
-		const struct chunk *c = &deps[i];
-		__u64 differ;
-
-		differ = WORD(s, c->offset[0]) ^ c->value[0];
-		differ |= WORD(s, c->offset[1]) ^ c->value[1];
-		differ |= WORD(s, c->offset[2]) ^ c->value[2];
-		differ |= WORD(s, c->offset[3]) ^ c->value[3];
-		differ |= WORD(s, c->offset[4]) ^ c->value[4];
-		differ |= WORD(s, c->offset[5]) ^ c->value[5];
-		differ |= WORD(s, c->offset[6]) ^ c->value[6];
-		differ |= WORD(s, c->offset[7]) ^ c->value[7];
-		if (differ)
-			return false;
-	}
-	return true;
+	differ = WORD(s, c->offset[0]) ^ c->value[0];
+	differ |= WORD(s, c->offset[1]) ^ c->value[1];
+	differ |= WORD(s, c->offset[2]) ^ c->value[2];
+	differ |= WORD(s, c->offset[3]) ^ c->value[3];
+	differ |= WORD(s, c->offset[4]) ^ c->value[4];
+	differ |= WORD(s, c->offset[5]) ^ c->value[5];
+	differ |= WORD(s, c->offset[6]) ^ c->value[6];
+	differ |= WORD(s, c->offset[7]) ^ c->value[7];
+	return differ;
 }
 
-/* The same, without reading into s->words first. */
-static __always_inline bool kernel_slots_match(const struct scratch *s, const struct kernel_memo *memo)
+/* Are the slots that the memo depends on, read into s->words, what they were? */
+__noinline int user_slots_match(const struct scratch *s, const struct user_memo *memo)
 {
 	__u32 i;
 
+	if (!s || !memo)
+		return 0;
+	for (i = 0; i < USER_CHUNKS && i < memo->chunks; i++)
+		if (chunk_differs(s, &memo->deps[i]))
+			return 0;
+	return 1;
+}
+
+/* The same for the kernel stack above s->base, which need not be read first if it can be read
+ * through. */
+__noinline int kernel_slots_match(const struct scratch *s, const struct kernel_memo *memo)
+{
+	__u32 i;
+
+	if (!s || !memo)
+		return 0;
+	if (!have_direct_read) {
+		for (i = 0; i < KERNEL_CHUNKS && i < memo->chunks; i++)
+			if (chunk_differs(s, &memo->deps[i]))
+				return 0;
+		return 1;
+	}
 	for (i = 0; i < KERNEL_CHUNKS * SLOTS_PER_CHUNK && i < memo->slots; i++) {
 		const struct chunk *c = &memo->deps[i / SLOTS_PER_CHUNK];
 
 		if (read_word(s->base + c->offset[i % SLOTS_PER_CHUNK]) !=
 		    c->value[i % SLOTS_PER_CHUNK])
-			return false;
+			return 0;
 	}
-	return true;
+	return 1;
 }
 
 static __always_inline __u32 memo_home(__u64 a, __u64 b)
@@ -186,7 +201,7 @@ static __noinline long try_user_memo(__u32 way, void *data)
 			return 0;
 		s->have = span;
 	}
-	if (!slots_match(s, memo->deps, memo->chunks, USER_CHUNKS))
+	if (!user_slots_match(s, memo))
 		return 0;
 	s->found = memo->stack;
 	return 1;
@@ -222,7 +237,7 @@ static __always_inline void memo__add_user(struct memos *m, struct walk *w, __u6
 	memo = &m->user[(home + way) & (USER_MEMOS - 1)];
 	memo->regs = w->regs;
 	memo->span = w->span;
-	memo->chunks = w->slots ? chunks__pad(w->deps, w->slots, USER_CHUNKS) : 0;
+	memo->chunks = CHUNKS(w->slots);
 	bpf_probe_read_kernel(memo->deps, sizeof(memo->deps), w->deps);
 	memo->stack = id;
 }
@@ -231,23 +246,18 @@ static __noinline long try_kernel_memo(__u32 way, void *data)
 {
 	struct search *search = data;
 	struct scratch *s = search->scratch;
-	struct kernel_memo *memo = &search->memos->kernel[(search->home + way) & (KERNEL_MEMOS - 1)];
+	struct kernel_memo *memo =
+		&search->memos->kernel[(search->home + way) & (KERNEL_MEMOS - 1)];
 	__u32 span = memo->span;
 
 	if (!memo->stack || span > KERNEL_SPAN || (memo->entry && memo->entry != s->entry))
 		return 0;
-	if (have_direct_read) {
-		if (!kernel_slots_match(s, memo))
-			return 0;
-		s->found = memo->stack;
-		return 1;
-	}
-	if (span > s->have) {
+	if (!have_direct_read && span > s->have) {
 		if (bpf_probe_read_kernel(s->words, span, (void *)s->base))
 			return 0;
 		s->have = span;
 	}
-	if (!slots_match(s, memo->deps, memo->chunks, KERNEL_CHUNKS))
+	if (!kernel_slots_match(s, memo))
 		return 0;
 	s->found = memo->stack;
 	return 1;
@@ -290,8 +300,7 @@ static long scan_word(__u32 i, void *data)
 	    word == s->kernel.frames[found]) {
 		struct chunk *c = &s->kernel_deps[(found / SLOTS_PER_CHUNK) & (KERNEL_CHUNKS - 1)];
 
-		c->value[found % SLOTS_PER_CHUNK] = word;
-		c->offset[found % SLOTS_PER_CHUNK] = i * 8;
+		chunk__set(c, found % SLOTS_PER_CHUNK, word, i * 8);
 		s->scan.span = i * 8 + 8;
 		s->scan.found = found + 1;
 		return 0;
@@ -330,7 +339,7 @@ static __always_inline void memo__add_kernel(struct memos *m, struct scratch *s,
 	memo->entry = entry ? s->entry : 0;
 	memo->span = s->scan.span;
 	memo->slots = s->scan.found;
-	memo->chunks = chunks__pad(s->kernel_deps, s->scan.found, KERNEL_CHUNKS);
+	memo->chunks = CHUNKS(s->scan.found);
 	bpf_probe_read_kernel(memo->deps, sizeof(memo->deps), s->kernel_deps);
 	memo->stack = id;
 }

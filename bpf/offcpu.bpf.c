@@ -162,29 +162,48 @@ static __always_inline __u64 kernel_stack(struct thread *t, struct memos *m, str
 	return id;
 }
 
-static __always_inline void switch_out(void *ctx, struct thread *t, struct task_struct *task,
-				       __u64 now, bool preempt, __u64 state)
+/*
+ * Returns the time.
+ *
+ * The stacks come first and the accounting after, for the verifier's sake: it looks at what follows
+ * a branch once for each way to get there.
+ */
+static __always_inline __u64 switch_out(void *ctx, struct thread *t, struct task_struct *task,
+					bool preempt, __u64 state)
 {
+	struct memos *m = bpf_task_storage_get(&memos, task, NULL, 0);
+	__u64 ustack = STACK_LOST, kstack = STACK_LOST, now;
 	struct scratch *s = scratch(SCRATCH_SWITCH);
-	struct pt_regs *pt;
-	struct memos *m;
+	bool wait;
+
+	if (!preempt && state & TASK_DEAD) {
+		now = bpf_ktime_get_ns();
+		account__switch_out(t, task, now);
+		account__exit(t, task, m, now);
+		return now;
+	}
+	if (s) {
+		struct pt_regs *pt = entry_regs(task);
+
+		s->now = bpf_ktime_get_ns();
+		ustack = user_stack(t, m, s, pt);
+		kstack = kernel_stack(t, m, s, pt, ctx, ustack, !preempt);
+		now = s->now;
+	} else {
+		now = bpf_ktime_get_ns();
+	}
 
 	account__switch_out(t, task, now);
-	if (!preempt && state & TASK_DEAD) {
-		t->state = STATE_ON;
-		t->since_ns = now;
-		account__exit(t, task, now);
-		return;
-	}
-	m = bpf_task_storage_get(&memos, task, NULL, 0);
 	add_segment(t, m);
+	wait = begins_to_wait(task, preempt, state);
 	t->rec.switches += !!window_start;
-	t->blocked = begins_to_wait(task, preempt, state);
-	t->segment_state = t->blocked ? state : 0;
-	t->rec.voluntary += t->blocked && window_start;
-	t->state = t->blocked ? STATE_BLOCKED : STATE_RUNQ;
+	t->rec.voluntary += wait && window_start;
+	t->state = wait ? STATE_BLOCKED : STATE_RUNQ;
+	t->blocked = wait;
+	t->segment_state = wait ? state : 0;
 	t->since_ns = now;
-
+	t->ustack = ustack;
+	t->kstack = kstack;
 	if (m) {
 		if (t->epoch != epoch) {
 			t->epoch = epoch;
@@ -193,30 +212,22 @@ static __always_inline void switch_out(void *ctx, struct thread *t, struct task_
 	} else if (++t->walks == WALKS_BEFORE_MEMOS) {
 		__sync_fetch_and_add(&memo_wanted, 1);
 	}
-	if (!s)
-		return;
-	pt = entry_regs(task);
-	t->ustack = user_stack(t, m, s, pt);
-	t->kstack = kernel_stack(t, m, s, pt, ctx, t->ustack, !preempt);
+	return now;
 }
 
 SEC("tp_btf/sched_switch")
 int on_sched_switch(__u64 *ctx)
 {
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
-	struct thread *out = thread__find(prev), *in = thread__find(next);
-	__u64 now = 0, state;
+	struct thread *t = thread__find(prev);
+	__u64 now = 0;
 
-	if (out) {
-		now = bpf_ktime_get_ns();
-		state = have_state_arg ? (__u32)ctx[3] : prev->__state;
-		switch_out(ctx, out, prev, now, ctx[0] & 1, state);
-	}
-	if (in) {
-		if (!now)
-			now = bpf_ktime_get_ns();
-		account__switch_in(in, next, now);
-	}
+	if (t)
+		now = switch_out(ctx, t, prev, ctx[0] & 1,
+				 have_state_arg ? (__u32)ctx[3] : prev->__state);
+	t = thread__find(next);
+	if (t)
+		account__switch_in(t, next, now ? now : bpf_ktime_get_ns());
 	return 0;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * store: the aggregated data that the loader drains: stacks by id, and rows of time by (thread, user
- * stack, kernel stack). Both are hash maps behind a one-element array of maps: the loader replaces
- * the inner map, whereupon the kernel waits for programs that still use the old one, and then reads
- * and empties the old one at leisure. Both are allocated beforehand: entries are made in the
- * scheduler's switch path.
+ * store: the aggregated data that the loader drains: stacks by id, and rows of time by (thread,
+ * user stack, kernel stack). Both are hash maps behind a one-element array of maps: the loader
+ * replaces the inner map, whereupon the kernel waits for programs that still use the old one, and
+ * then reads and empties the old one at leisure. Both are allocated beforehand: entries are made in
+ * the scheduler's switch path.
  */
 #ifndef OFFCPU_STORE_BPF_H
 #define OFFCPU_STORE_BPF_H

@@ -11,17 +11,34 @@
 #include "stats.bpf.h"
 
 #define SLOTS_PER_CHUNK 8
-#define USER_CHUNKS	16 /* 128 slots: 64 frames with frame pointers */
-#define KERNEL_CHUNKS	4  /* 32 frames */
+#define USER_CHUNKS	16   /* 128 slots: 64 frames with frame pointers */
+#define KERNEL_CHUNKS	4    /* 32 frames */
 #define USER_SPAN	4096 /* bytes of stack, from sp, that a memo may depend on */
 #define KERNEL_SPAN	2048
 
-/* Stack slots and what they held. A chunk that is not full repeats its first slot, so that it is
- * compared without counting. */
+/* Stack slots and what they held. The first slot fills the whole chunk until the others come, so
+ * that a chunk is compared without counting. */
 struct chunk {
 	__u64 value[SLOTS_PER_CHUNK];
 	__u16 offset[SLOTS_PER_CHUNK]; /* bytes from the base */
 };
+
+static __always_inline void chunk__set(struct chunk *c, __u32 index, __u64 value, __u16 offset)
+{
+	__u32 i;
+
+	if (index) {
+		c->value[index % SLOTS_PER_CHUNK] = value;
+		c->offset[index % SLOTS_PER_CHUNK] = offset;
+		return;
+	}
+	for (i = 0; i < SLOTS_PER_CHUNK; i++) {
+		c->value[i] = value;
+		c->offset[i] = offset;
+	}
+}
+
+#define CHUNKS(slots) (((slots) + SLOTS_PER_CHUNK - 1) / SLOTS_PER_CHUNK)
 
 struct user_regs {
 	__u64 ip, sp, fp;
@@ -79,26 +96,10 @@ static __always_inline void walk__depend(struct walk *w, __u64 addr, __u64 value
 		return;
 	}
 	index = (slot / SLOTS_PER_CHUNK) & (USER_CHUNKS - 1);
-	w->deps[index].value[slot % SLOTS_PER_CHUNK] = value;
-	w->deps[index].offset[slot % SLOTS_PER_CHUNK] = offset;
+	chunk__set(&w->deps[index], slot % SLOTS_PER_CHUNK, value, offset);
 	w->slots = slot + 1;
 	if (offset + 8 > w->span)
 		w->span = offset + 8;
-}
-
-/* Repeats the first slot in the rest of the last chunk. Returns the number of chunks. */
-static __always_inline __u32 chunks__pad(struct chunk *chunks, __u32 slots, __u32 max_chunks)
-{
-	__u32 last = (slots - 1) / SLOTS_PER_CHUNK & (max_chunks - 1), i;
-	struct chunk *c = &chunks[last];
-
-	for (i = 1; i < SLOTS_PER_CHUNK; i++) {
-		if (last * SLOTS_PER_CHUNK + i >= slots) {
-			c->value[i] = c->value[0];
-			c->offset[i] = c->offset[0];
-		}
-	}
-	return last + 1;
 }
 
 /* Where a walk reads: the current task's memory, or another's (sleepable programs only). */
