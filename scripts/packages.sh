@@ -10,7 +10,7 @@ zlib1g-dev liblzma-dev libjansson-dev libsmartcols-dev libcap-dev uthash-dev lib
 static="libbz2-dev"
 
 # make check
-check="libcmocka-dev python3 python3-pytest binutils gdb g++ stress-ng redis-server redis-tools
+check="libcmocka-dev xz-utils python3 python3-pytest binutils gdb g++ stress-ng redis-server redis-tools
 postgresql util-linux procps"
 
 # make check-kernels
