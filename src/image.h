@@ -19,8 +19,8 @@ struct image *image__get(struct image *img);
 void image__put(struct image *img); /* NULL is allowed */
 
 /*
- * Adds a mapping that appeared at 'since_ns' to '*img', which changes if it was shared. Mappings stay
- * disjoint: where they overlap the newer one replaces the older. What is known already changes
+ * Adds a mapping that appeared at 'since_ns' to '*img', which changes if it was shared. Mappings
+ * stay disjoint: where they overlap the newer one replaces the older. What is known already changes
  * nothing. Beyond a limit (more than any real program has) mappings are dropped.
  */
 void image__add(struct image **img, const struct mapping *map, uint64_t since_ns);
