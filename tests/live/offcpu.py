@@ -90,6 +90,7 @@ class Profile:
         self.window_ns = self.raw["window_ns"]
         self.losses = self.raw["losses"]
         self._stacks = None
+        self.stolen_ns = 0
 
     @property
     def start_ns(self):
@@ -167,6 +168,7 @@ class Result:
     def __init__(self, status, out, err, prefix=None):
         self.status, self.out, self.err, self.prefix = status, out, err, prefix
         self._json = self._on = self._off = None
+        self.stolen_ns = 0
 
     def _read(self, suffix):
         return pathlib.Path(f"{self.prefix}{suffix}").read_text(encoding="utf-8")
@@ -191,6 +193,7 @@ class Result:
 
     def check(self):
         profile = self.json
+        profile.stolen_ns = self.stolen_ns
         profile.check()
         # Each line is rounded to microseconds on its own, or by largest remainder.
         on_us = profile.total("on_ns") / 1000
@@ -205,6 +208,7 @@ class Running:
 
     def __init__(self, args, prefix=None, **kwargs):
         self.prefix = prefix
+        self.stolen_ns = stolen_ns()
         self.process = subprocess.Popen([str(OFFCPU), *map(str, args)], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kwargs)
 
@@ -229,8 +233,17 @@ class Running:
             self.process.kill()
             out, err = self.process.communicate()
             raise AssertionError(f"it does not end; it said: {err.decode(errors='replace')}")
-        return Result(self.process.returncode, out.decode("utf-8", errors="surrogateescape"),
-                      err.decode("utf-8", errors="surrogateescape"), self.prefix)
+        result = Result(self.process.returncode, out.decode("utf-8", errors="surrogateescape"),
+                        err.decode("utf-8", errors="surrogateescape"), self.prefix)
+        stolen = stolen_ns() - self.stolen_ns
+        result.stolen_ns = stolen and stolen + 10 * MS  # counted in ticks
+        return result
+
+
+def stolen_ns():
+    """Time that the hypervisor gave to others: the kernel leaves it out of a thread's CPU time."""
+    fields = open("/proc/stat").readline().split()
+    return int(fields[8]) * (NS // os.sysconf("SC_CLK_TCK"))
 
 
 def descriptors(pid):

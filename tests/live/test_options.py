@@ -33,13 +33,17 @@ def test_shorter_blocks_are_left_out(tmp_path, target, value):
     result, truth = filtered(tmp_path, target, "-m", value)
     profile = result.json
     thread = profile.threads[0]
-    assert profile.ns("blocked_ns", "sleep_first") == 0
+    # None of the short ones; but a timer can be late on a busy machine, and then it was no short one.
+    late = [s for s in profile.holding("sleep_first") if s.blocked_ns]
+    assert sum(s.count for s in late) <= 5
+    assert all(s.blocked_ns >= s.count * MS for s in late)
     # A sleep is no block if its timer fires before it gets to sleep: preempted, on a busy machine.
     near(sum(s.count for s in profile.holding("sleep_second") if s.blocked_ns), 100, absolute=3)
     second = profile.ns("blocked_ns", "sleep_second")
     assert truth["second_ns"] - thread["runq_ns"] - 2 * MS <= second <= truth["second_ns"]
     # The filtered time is still accounted for, on a line of its own.
-    assert truth["first_ns"] - thread["runq_ns"] - 2 * MS <= thread["filtered_ns"]
+    late_ns = sum(s.blocked_ns for s in late)
+    assert truth["first_ns"] - late_ns - thread["runq_ns"] - 2 * MS <= thread["filtered_ns"]
     assert thread["filtered_ns"] <= truth["first_ns"] + 2 * MS
     assert profile.ns("blocked_ns", "[filtered]") == thread["filtered_ns"]
     near(result.off.blocked_us("[filtered]"), thread["filtered_ns"] / 1000, absolute=2)

@@ -50,7 +50,7 @@ def test_redis_under_load(tmp_path, spawn, place):
     profile = result.json
     main = profile.thread(redis.pid)
     assert main["on_ns"] > 0.2 * profile.window_ns
-    assert profile.total("on_ns") <= after - before + 20 * MS
+    assert profile.total("on_ns") <= after - before + 20 * MS + profile.stolen_ns
     assert main["samples"] > 20 and main["system_ns"] > 0
     assert profile.holding("epoll_wait"), "redis waits in epoll_wait"
     assert len(profile.threads) >= 4
@@ -110,11 +110,12 @@ def test_python_with_threads(tmp_path, spawn):
     assert len(profile.threads) == 5
     main = profile.thread(python.pid)
     assert main["blocked_ns"] == profile.window_ns
-    # One lock, so the two computing threads have one CPU between them.
-    busy = sorted(t["on_ns"] for t in profile.threads)[-2:]
-    assert 0.5 * profile.window_ns < sum(busy) < 1.2 * profile.window_ns
-    assert profile.total("on_ns") <= after - before + 20 * MS
-    assert min(busy) > 0.2 * max(busy)
+    # One lock, so the two computing threads have no more than one CPU between them.
+    busy = sorted(profile.threads, key=lambda t: t["on_ns"])[-2:]
+    assert sum(t["on_ns"] for t in busy) < 1.2 * profile.window_ns
+    assert sum(t["on_ns"] + t["runq_ns"] for t in busy) > 0.8 * profile.window_ns
+    assert profile.total("on_ns") <= after - before + 20 * MS + profile.stolen_ns
+    assert busy[0]["on_ns"] > 0.2 * busy[1]["on_ns"]
 
 
 BUILD = """
@@ -143,5 +144,5 @@ def test_make_of_c_sources(tmp_path, place):
     assert comms.count("as") == 10 and ("ld" in comms or "ld.bfd" in comms)
     top = profile.threads[0]["pid"]
     children = [p for p in profile.processes if p["pid"] != top]
-    near(sum(p["on_ns"] for p in children), truth["cpu"] * NS, 0.02, 50 * MS)
+    near(sum(p["on_ns"] for p in children), truth["cpu"] * NS, 0.02, 50 * MS + profile.stolen_ns)
     assert all(p["wall_ns"] <= profile.window_ns for p in children)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * stacks [N]: on a line from stdin, sleeps N times, each time under another stack: the path taken
- * through the two functions spells the number in binary. Each stack occurs exactly once.
+ * through the two functions spells the number in binary. Each stack blocks at least once: a sleep
+ * whose timer fires before the thread gets to sleep, on a busy machine, is repeated.
  */
 #include "truth.h"
 
@@ -11,10 +12,25 @@ typedef void step_fn(uint32_t bits, int left);
 
 static step_fn zero, one;
 
+static long blocks;
+
+static long voluntary(void)
+{
+	struct rusage ru;
+
+	getrusage(RUSAGE_THREAD, &ru);
+	return ru.ru_nvcsw;
+}
+
 static FRAME void bottom(void)
 {
-	truth__sleep_ns(20000);
-	AFTER_CALL();
+	long before = voluntary(), now;
+
+	do {
+		truth__sleep_ns(20000);
+		now = voluntary();
+	} while (now == before);
+	blocks += now - before;
 }
 
 static inline __attribute__((always_inline)) void step(uint32_t bits, int left)
@@ -51,8 +67,8 @@ int main(int argc, char **argv)
 	for (uint32_t i = 0; i < n; i++)
 		zero(i, DEPTH);
 	end = truth__now();
-	printf("{\"stacks\": %u, \"start_ns\": %llu, \"end_ns\": %llu}\n", n,
-	       (unsigned long long)start, (unsigned long long)end);
+	printf("{\"stacks\": %u, \"blocks\": %ld, \"start_ns\": %llu, \"end_ns\": %llu}\n", n,
+	       blocks, (unsigned long long)start, (unsigned long long)end);
 	fflush(stdout);
 	while (!truth__stop)
 		truth__sleep_ns(NSEC_PER_SEC);
