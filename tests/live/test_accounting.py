@@ -146,6 +146,7 @@ def test_threads_born_and_gone(tmp_path, target):
         assert thread["tid"] not in known
         known[thread["tid"]] = thread
     for tid, before, first, last, after, cpu in inside:
+        assert tid in known, f"thread {tid} is not in the profile; losses: {profile.losses}"
         thread = known[tid]
         assert before <= thread["start_ns"] <= first
         assert last <= thread["end_ns"] <= after + 20 * MS
