@@ -51,8 +51,11 @@ static __always_inline __u64 read_word(__u64 addr)
 #define REGS_FP(regs) ((regs)->bp)
 /* 64-bit user code, not compat: selector __USER_CS. */
 #define REGS_IS_64BIT_USER(regs) ((regs)->cs == 0x33)
-/* (volatile: the verifier takes only whole words of a perf event's registers) */
-#define REGS_IS_USER(regs) ((*(volatile unsigned long *)&(regs)->cs & 3) == 3)
+/*
+ * Is a sample from user code? The selector is word 17 of the registers (asm/ptrace.h); the verifier
+ * takes only whole words of a perf event's, and the field's size differs between kernels (FRED, 6.9).
+ */
+#define SAMPLE_IS_USER(ctx) ((((const volatile __u64 *)(ctx))[17] & 3) == 3)
 /* A word that may be a return address of the kernel or of a module. */
 #define LOOKS_LIKE_KERNEL_TEXT(w) ((w) >= 0xffffffff80000000ULL)
 /* Kernel stacks are aligned to this (THREAD_SIZE; twice that with KASAN, which only makes the

@@ -312,7 +312,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 		return 0;
 	t->rec.samples++;
 	key.thread = t->rec.id;
-	if (REGS_IS_USER(&ctx->regs)) {
+	if (SAMPLE_IS_USER(ctx)) {
 		if (want_user) {
 			regs.ip = REGS_IP(&ctx->regs);
 			regs.sp = REGS_SP(&ctx->regs);
