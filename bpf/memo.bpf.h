@@ -321,7 +321,8 @@ static __always_inline void memo__add_kernel(struct memos *m, struct scratch *s,
 
 	if (!n || n > KERNEL_CHUNKS * SLOTS_PER_CHUNK)
 		return;
-	entry = s->entry && s->kernel.frames[n - 1] == s->entry;
+	entry = s->entry &&
+		s->kernel.frames[(n - 1) % (KERNEL_CHUNKS * SLOTS_PER_CHUNK)] == s->entry;
 	s->scan.frames = entry ? n - 1 : n;
 	/* up to the top of the stack, and not beyond */
 	room = KERNEL_STACK_SIZE - (s->base & (KERNEL_STACK_SIZE - 1));

@@ -68,17 +68,15 @@ static __always_inline bool stack__equal(const struct stack_value *a, const stru
 }
 
 /*
- * (Global functions, which the verifier looks at once and not at every call.)
- *
  * Stores a stack under its hash and returns its id. A different stack that is already there under
  * the same hash is told apart by comparison; the newcomer moves to the next free id.
  */
-__noinline __u64 store__stack(__u64 hash, const struct stack_value *stack)
+static __noinline __u64 store__stack(__u64 hash, const struct stack_value *stack)
 {
 	__u32 zero = 0, probe;
 	void *map = bpf_map_lookup_elem(&stacks, &zero);
 
-	if (!map || !stack)
+	if (!map)
 		return STACK_LOST;
 	for (probe = 0; probe < 3; probe++) {
 		__u64 id = hash + probe;
@@ -105,20 +103,27 @@ __noinline __u64 store__stack(__u64 hash, const struct stack_value *stack)
 	return STACK_LOST;
 }
 
-/* Adds to a row. 'lost' is what to count when there is no room. */
-__noinline int store__row(const struct row_key *key, const struct row_value *add, enum counter lost)
+/*
+ * Adds to a row. 'lost' is what to count when there is no room. (A global function: the verifier looks
+ * at it once and not at every call. Older ones, as of 6.1, want keys and values on the stack.)
+ */
+__noinline int store__row(const struct row_key *to, const struct row_value *add, enum counter lost)
 {
 	__u32 zero = 0;
 	void *map = bpf_map_lookup_elem(&rows, &zero);
+	struct row_value first;
 	struct row_value *row;
+	struct row_key key;
 
-	if (!map || !key || !add)
+	if (!map || !to || !add)
 		return 0;
-	row = bpf_map_lookup_elem(map, key);
+	key = *to;
+	row = bpf_map_lookup_elem(map, &key);
 	if (!row) {
-		if (!bpf_map_update_elem(map, key, add, BPF_NOEXIST))
+		first = *add;
+		if (!bpf_map_update_elem(map, &key, &first, BPF_NOEXIST))
 			return 0;
-		row = bpf_map_lookup_elem(map, key);
+		row = bpf_map_lookup_elem(map, &key);
 		if (!row) {
 			count(lost < COUNTER_MAX ? lost : COUNTER_row_full);
 			return 0;
