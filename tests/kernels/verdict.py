@@ -13,6 +13,13 @@ from offcpu import near  # noqa: E402
 PARKS = ("park_timer", "park_futex", "park_pipe", "park_epoll")
 
 
+# An emulated machine runs a BPF program in tens of microseconds, in bursts, and its clocks step: what
+# needs precision gets wide bounds here (the host's tests have the narrow ones). Conservation, which
+# needs none, is checked exactly by result().
+CPU_BOUND, CPU_SLACK_NS = 0.20, 50 * offcpu.MS
+COUNT_BOUND = 0.40
+
+
 class Console:
     def __init__(self, text):
         self.files, self.status, self.kernel, self.over = {}, {}, "?", False
@@ -57,7 +64,7 @@ def check_sleeper(console):
     tape, = offcpu.tapes(console.truth("sleeper"))
     thread = profile.thread(tape.tid)
     near(thread["window_ns"], profile.window_ns, absolute=0)
-    near(thread["on_ns"], tape.cpu_ns(profile), 0.03, 10 * offcpu.MS)
+    near(thread["on_ns"], tape.cpu_ns(profile), CPU_BOUND, CPU_SLACK_NS)
     assert profile.ns("blocked_ns", "main", "turn", "sleep_here") >= 0.98 * thread["blocked_ns"]
 
 
@@ -76,7 +83,7 @@ def check_pingpong(console):
     """A switch storm on both CPUs: conserved, counted."""
     profile = console.result("pingpong").json
     for tape in offcpu.tapes(console.truth("pingpong")):
-        near(profile.thread(tape.tid)["voluntary"], tape.voluntary(profile), 0.02, 100)
+        near(profile.thread(tape.tid)["voluntary"], tape.voluntary(profile), COUNT_BOUND, 100)
 
 
 def check_dmesg(console):
