@@ -27,6 +27,11 @@ add()	# ring passed failed skipped seconds
 	passed=$((passed + $2))
 	failed=$((failed + $3))
 	skipped=$((skipped + $4))
+	# A ring that ran nothing is a failure of the runner, not a success.
+	if [ $(($2 + $3 + $4)) = 0 ]; then
+		echo "$1: no test ran"
+		failed=$((failed + 1))
+	fi
 	printf '%-8s %4d passed, %d failed, %d skipped  (%d s)\n' "$1" "$2" "$3" "$4" "$5" >>$work/rings
 	tail -n 1 $work/rings
 }

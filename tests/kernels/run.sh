@@ -12,6 +12,10 @@ work=$cache/$version
 limit=240	# seconds for the whole boot, emulated
 mkdir -p $cache/deb "$work"
 
+# One at a time: the files under $work are shared.
+exec 9>$cache/lock
+flock 9
+
 end()	# line
 {
 	echo "$1"
@@ -73,8 +77,9 @@ chmod 755 "$root/init"
 # --- boot
 timeout $limit qemu-system-x86_64 -accel tcg -cpu max -smp 2 -m 1024 -nographic \
 	-no-reboot -nic none -kernel "$work/vmlinuz" -initrd "$work/initramfs.gz" \
-	-append "console=ttyS0 quiet panic=-1" </dev/null >"$work/console" 2>"$work/qemu.log"
+	-append "console=ttyS0 quiet panic=-1" </dev/null >"$work/console" 2>"$work/qemu.log" 9>&-
 [ $? = 124 ] && echo "FAIL kernel $version: did not end within $limit s"
 
-python3 tests/kernels/verdict.py "$version" "$work/console"
+python=$(command -v /usr/bin/python3 || echo python3)
+$python tests/kernels/verdict.py "$version" "$work/console" || end "FAIL kernel $version: no verdict"
 echo DONE
