@@ -111,7 +111,7 @@ struct thread_rec {
 	X(missed_switch_out, "switches from a thread not seen; time until its next one lost", 1)   \
 	X(walk_unreadable, "user stacks cut short: memory not readable", 1)                        \
 	X(walk_bad_frame, "user stacks cut short: no frame pointer to follow", 0)                  \
-	X(walk_depth, "user stacks deeper than --max-depth", 0)                                    \
+	X(walk_depth, "user stacks deeper than --max-depth", 1)                                    \
 	X(memo_checked, "memo hits walked again and compared", 0)                                  \
 	X(memo_wrong, "memo hits that differed from the walk", 1)
 

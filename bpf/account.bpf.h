@@ -91,13 +91,18 @@ static __always_inline __u64 clip(__u64 from, __u64 to)
 
 	if (!start)
 		return 0;
-	if (from > to)
+	if (from > to && to < end)
 		count(COUNTER_clock_back);
 	if (from < start)
 		from = start;
 	if (to > end)
 		to = end;
 	return to > from ? to - from : 0;
+}
+
+static __always_inline bool in_window(__u64 now)
+{
+	return window_start && now >= window_start && now < window_end;
 }
 
 static __always_inline void read_cpu_times(struct cpu_times *times, struct task_struct *task)

@@ -196,8 +196,10 @@ static __always_inline __u64 switch_out(void *ctx, struct thread *t, struct task
 	account__switch_out(t, task, now);
 	add_segment(t, m);
 	wait = begins_to_wait(task, preempt, state);
-	t->rec.switches += !!window_start;
-	t->rec.voluntary += wait && window_start;
+	if (in_window(now)) {
+		t->rec.switches++;
+		t->rec.voluntary += wait;
+	}
 	t->state = wait ? STATE_BLOCKED : STATE_RUNQ;
 	t->blocked = wait;
 	t->segment_state = wait ? state : 0;
@@ -305,7 +307,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	struct user_regs regs;
 	struct scratch *s;
 
-	if (!t || !window_start || now < window_start || now >= window_end)
+	if (!t || !in_window(now))
 		return 0;
 	s = scratch(SCRATCH_SAMPLE);
 	if (!s)
@@ -404,6 +406,13 @@ int give_memos(struct bpf_iter__task *ctx)
 	return 0;
 }
 
+/* Should the task have been followed, although it is not? */
+static __always_inline bool task_missed(struct task_struct *task)
+{
+	return target_mode != TARGET_NAME && task_selected(task) &&
+	       BPF_CORE_READ(task, start_time) < window_end;
+}
+
 /* The end: all other programs are detached. Closes every thread that lives. */
 SEC("iter.s/task")
 int flush_tasks(struct bpf_iter__task *ctx)
@@ -414,6 +423,9 @@ int flush_tasks(struct bpf_iter__task *ctx)
 	if (!task)
 		return 0;
 	t = thread__find(task);
+	/* one that could not be followed (no_storage) is told with all its time lost */
+	if (!t && task_missed(task))
+		t = thread__create(task, BPF_CORE_READ(task, start_time));
 	if (!t || !t->rec.id || t->state == STATE_DEAD || t->fresh)
 		return 0;
 	if (!(t->rec.flags & THREAD_ALIVE)) {

@@ -309,9 +309,7 @@ static int run(struct session *s)
 {
 	int err;
 
-	err = find_target(s);
-	if (!err)
-		err = check_output(s);
+	err = check_output(s);
 	if (!err)
 		err = load(s);
 	if (!err)
@@ -358,7 +356,11 @@ int main(int argc, char **argv)
 	s.symbolizer = symbolizer__new(&sym, s.procmaps);
 	s.profile = profile__new();
 
-	err = run(&s);
+	err = find_target(&s);
+	if (err == -EINVAL)
+		exit(2);
+	if (!err)
+		err = run(&s);
 	status = err ? 1 : 0;
 	capture__free(s.capture);
 	if (s.target.child && !err)

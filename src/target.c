@@ -109,7 +109,7 @@ static int check_id(pid_t id, const char *what)
 	}
 	if (is_kernel_thread(id)) {
 		log__error("%d is a kernel thread; only -a records those", id);
-		return -EINVAL;
+		return -EOPNOTSUPP;
 	}
 	return 0;
 }
@@ -321,6 +321,7 @@ int target__command(struct target *t, char **argv)
 	t->ids = xcalloc(1, sizeof(*t->ids));
 	t->ids[0] = t->child;
 	t->nids = 1;
+	t->command = argv[0];
 	name = name ? name + 1 : argv[0];
 	t->title = xasprintf("%s (pid %d)", name, t->child);
 	snprintf(suffix, sizeof(suffix), "%d", t->child);
@@ -341,7 +342,7 @@ int target__go(struct target *t)
 	/* the pipe closes when exec works, and brings the error when it does not */
 	if (read(t->exec_fd, &err, sizeof(err)) != sizeof(err))
 		return 0;
-	log__error("cannot run the command: %s", strerror(err));
+	log__error("cannot run '%s': %s", log__safe(t->command), strerror(err));
 	target__wait(t);
 	return -err;
 }

@@ -25,14 +25,16 @@ struct target {
 	char *title;	     /* for headings: "postgres (pid 4242)" */
 	char *slug;	     /* for file names: "postgres-4242" */
 
-	pid_t child; /* the command, 0 if there is none */
-	int go_fd;   /* writing here lets it call exec */
-	int exec_fd; /* tells whether exec worked */
-	int status;  /* as from waitpid(), once reaped */
+	pid_t child;	     /* the command, 0 if there is none */
+	const char *command; /* its name as given */
+	int go_fd;	     /* writing here lets it call exec */
+	int exec_fd;	     /* tells whether exec worked */
+	int status;	     /* as from waitpid(), once reaped */
 	bool reaped;
 };
 
-/* All return 0, or -errno after saying why. 'list' is the option's argument: "12,345". */
+/* All return 0, or -errno after saying why (-EINVAL: what was given makes no sense). 'list' is the
+ * option's argument: "12,345". */
 int target__processes(struct target *t, const char *list);
 int target__threads(struct target *t, const char *list);
 int target__name(struct target *t, const char *name);
