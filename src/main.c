@@ -192,6 +192,8 @@ static int record(struct session *s)
 	struct status status;
 	int err;
 
+	/* the maps must be drained on time even when the target keeps all CPUs busy */
+	setpriority(PRIO_PROCESS, 0, -20);
 	s->sideband = sideband__open(s->procmaps);
 	err = capture__attach(s->capture, follow_maps, s);
 	if (err)
@@ -227,6 +229,7 @@ static int record(struct session *s)
 	err = capture__stop(s->capture, last_end);
 	s->capture_cpu_ns = own_cpu_ns() - cpu;
 	sideband__poll(s->sideband);
+	setpriority(PRIO_PROCESS, 0, 0);
 	return err;
 }
 
