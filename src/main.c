@@ -190,9 +190,10 @@ static int record(struct session *s)
 	const struct options *o = &s->opts;
 	uint64_t cpu, last_end;
 	struct status status;
-	int err;
+	int err, nice_before;
 
 	/* the maps must be drained on time even when the target keeps all CPUs busy */
+	nice_before = getpriority(PRIO_PROCESS, 0);
 	setpriority(PRIO_PROCESS, 0, -20);
 	s->sideband = sideband__open(s->procmaps);
 	err = capture__attach(s->capture, follow_maps, s);
@@ -229,7 +230,7 @@ static int record(struct session *s)
 	err = capture__stop(s->capture, last_end);
 	s->capture_cpu_ns = own_cpu_ns() - cpu;
 	sideband__poll(s->sideband);
-	setpriority(PRIO_PROCESS, 0, 0);
+	setpriority(PRIO_PROCESS, 0, nice_before);
 	return err;
 }
 
