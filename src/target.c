@@ -258,7 +258,7 @@ int target__cgroup(struct target *t, const char *path)
 			"'%s' is not the directory of a cgroup; give a path below a cgroup2 mount "
 			"or below a v1 controller",
 			log__safe(path));
-		return -EINVAL;
+		return -ENOTDIR;
 	}
 	t->mode = TARGET_CGROUP;
 	t->cgroup = st.st_ino;

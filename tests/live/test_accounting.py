@@ -11,6 +11,7 @@ import offcpu
 from offcpu import MS, NS, near, record, tapes
 
 CPUS = len(os.sched_getaffinity(0))
+ENTER_AND_LEAVE_NS = 60_000  # CPU time in and around a sleep, on a virtual CPU that was idle
 
 
 def check_against_tape(profile, tape):
@@ -19,11 +20,16 @@ def check_against_tape(profile, tape):
     slept = tape.slept_ns(profile)
     assert thread["window_ns"] == profile.window_ns
     error = 2 * MS + profile.stolen_ns
-    near(thread["on_ns"], tape.cpu_ns(profile), 0.005, error)
-    near(thread["blocked_ns"] + thread["runq_ns"], profile.window_ns - tape.cpu_ns(profile),
-         0.005, error)
-    assert thread["blocked_ns"] <= slept + 2 * MS
-    assert thread["blocked_ns"] + thread["runq_ns"] >= slept - error
+    # When a wakeup finds the CPU idle, the kernel charges CPU time from the wakeup on (it saves itself
+    # a reading of the clock: rq_clock_skip_update()), so its count holds part of the run queue time.
+    cpu = tape.cpu_ns(profile)
+    assert thread["on_ns"] - error <= 1.005 * cpu
+    assert cpu <= 1.005 * thread["on_ns"] + thread["runq_ns"] + error
+    # (moving to another CPU blocks as well, while the migration thread takes it there)
+    assert profile.ns("blocked_ns", "sleep_here", tid=tape.tid) <= slept + 2 * MS
+    # what the thread takes for sleep includes running into and out of the system call
+    assert thread["blocked_ns"] + thread["runq_ns"] >= \
+        slept - error - ENTER_AND_LEAVE_NS * tape.voluntary(profile)
 
 
 @pytest.mark.parametrize("busy_us,sleep_us", [(3000, 7000), (500, 20000), (5000, 500)])
@@ -150,7 +156,7 @@ def test_threads_born_and_gone(tmp_path, target):
         thread = known[tid]
         assert before <= thread["start_ns"] <= first
         assert last <= thread["end_ns"] <= after + 20 * MS
-        near(thread["on_ns"], cpu, 0.05, MS)
+        near(thread["on_ns"], cpu, 0.05, 3 * MS)  # beginning and end of a thread are outside
         assert thread["blocked_ns"] >= 14 * MS
     # Those cut by the window's edges are clipped to it.
     for tid, before, first, last, after, _ in lives:

@@ -38,6 +38,20 @@ def test_twenty_thousand_distinct_stacks(tmp_path, target):
     near(sum(seen.values()), truth["blocks"], absolute=20)
 
 
+def test_tiny_maps_say_what_they_lost(tmp_path, target):
+    """Far more stacks than fit: counted, their time told and under [lost], and still conserved."""
+    stacks = target("stacks", 2000)
+    running = offcpu.start(tmp_path, "-p", stacks.pid, "-d", 3, "--map-entries", 16).attached()
+    stacks.go()
+    stacks.line()
+    result = running.finish().check()
+    losses = {loss["kind"]: loss for loss in result.json.raw["losses"]}
+    assert losses["stack_full"]["count"] > 0
+    lost = [s for s in result.json.stacks if "[lost]" in s.names]
+    assert sum(s.blocked_ns + s.runq_ns for s in lost) > 0
+    assert result.off.us("[lost]") > 0
+
+
 def test_depth_of_120_is_complete(tmp_path, target):
     deep = target("depth", 115)
     result = record(tmp_path, "-p", deep.pid, "-d", 1)
@@ -161,7 +175,8 @@ def test_jit_code_by_perf_map(tmp_path, target):
 
 def test_jit_code_in_a_container(tmp_path, target):
     """The map lies in the container's own /tmp, under the pid the process has there."""
-    script = f"mount -t tmpfs none /tmp && exec {TARGETS}/jit"
+    # through a descriptor, since the program may lie in the /tmp that is hidden
+    script = f"exec 9<{TARGETS}/jit && mount -t tmpfs none /tmp && exec /proc/self/fd/9"
     jit = target("/bin/sh", "-c", script, prefix=("unshare", "-m", "-p", "-f", "--kill-child"))
     result = record(tmp_path, "-p", outside_pid(jit.pid), "-d", 1)
     assert result.off.blocked_us("main", "jitted:code", "called_back") >= \
