@@ -38,6 +38,9 @@
 
 enum thread_state { STATE_NEW, STATE_ON, STATE_RUNQ, STATE_BLOCKED, STATE_DEAD };
 
+/* Who closes a thread that lives through the end of the window. */
+enum closer { CLOSER_NONE, CLOSER_DEATH, CLOSER_ITERATOR };
+
 struct seed {
 	__u32 state; /* STATE_NEW until the iterator has been here */
 	__u32 pad;
@@ -58,6 +61,7 @@ struct thread {
 	bool blocked;		  /* the segment began with a block */
 	bool fresh;		  /* our own child before its first exec: not part of the target */
 	__u16 walks;		  /* memo misses while there are no memos */
+	__u32 claimed;		  /* enum closer, once the window is over */
 	struct seed seed;
 	struct thread_rec rec;
 };
@@ -374,6 +378,20 @@ static __always_inline void account__exit(struct thread *t, struct task_struct *
 	t->state = STATE_DEAD;
 	last_end_ns = now;
 	__sync_fetch_and_add(&live_threads, -1);
+}
+
+/* After the window: closes a thread that lived through the end of it. False if that has been done.
+ */
+static __always_inline bool account__survivor(struct thread *t, struct task_struct *task,
+					      struct memos *m, enum closer by)
+{
+	if (t->state == STATE_DEAD || t->fresh ||
+	    __sync_val_compare_and_swap(&t->claimed, CLOSER_NONE, by) != CLOSER_NONE)
+		return false;
+	account__close(t, task, m, window_end);
+	read_names(&t->rec, task);
+	t->rec.flags |= THREAD_ALIVE;
+	return true;
 }
 
 /*

@@ -38,6 +38,10 @@ volatile __u32 pidns_level = 0;
 volatile __u64 window_start = 0;
 volatile __u64 window_end = ~0ULL;
 
+/* Set when the window is over: from then on only threads that die are looked at, so that they do not
+ * slip through between the last event and the flushing iterator. */
+volatile bool closing = false;
+
 /* Number of the drain: a thread that notices a new one flushes what it has accumulated. */
 volatile __u32 epoch = 1;
 

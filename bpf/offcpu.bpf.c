@@ -176,6 +176,11 @@ static __always_inline __u64 switch_out(void *ctx, struct thread *t, struct task
 	struct scratch *s = scratch(SCRATCH_SWITCH);
 	bool wait;
 
+	if (closing) {
+		if (!preempt && state & TASK_DEAD && account__survivor(t, task, m, CLOSER_DEATH))
+			send_record(t, 0);
+		return 0;
+	}
 	if (!preempt && state & TASK_DEAD) {
 		now = bpf_ktime_get_ns();
 		account__switch_out(t, task, now);
@@ -228,7 +233,7 @@ int on_sched_switch(__u64 *ctx)
 		now = switch_out(ctx, t, prev, ctx[0] & 1,
 				 have_state_arg ? (__u32)ctx[3] : prev->__state);
 	t = thread__find(next);
-	if (t)
+	if (t && !closing)
 		account__switch_in(t, next, now ? now : bpf_ktime_get_ns());
 	return 0;
 }
@@ -237,7 +242,7 @@ static __always_inline int wakeup(struct task_struct *task)
 {
 	struct thread *t = thread__find(task);
 
-	if (t)
+	if (t && !closing)
 		account__wakeup(t, task, bpf_ktime_get_ns());
 	return 0;
 }
@@ -255,7 +260,7 @@ int on_sched_process_fork(__u64 *ctx)
 	struct thread *p = thread__find(parent), *t;
 	__u64 now;
 
-	if (!child_selected(child, p != NULL, parent->tgid == child->tgid))
+	if (closing || !child_selected(child, p != NULL, parent->tgid == child->tgid))
 		return 0;
 	now = bpf_ktime_get_ns();
 	t = thread__create(child, now);
@@ -273,6 +278,8 @@ int on_sched_process_exec(__u64 *ctx)
 	struct thread *t = thread__find(task);
 	__u64 now = bpf_ktime_get_ns();
 
+	if (closing)
+		return 0;
 	if (t) {
 		account__exec(t, task, now);
 	} else if (target_mode == TARGET_NAME && name_matches(task)) {
@@ -413,7 +420,7 @@ static __always_inline bool task_missed(struct task_struct *task)
 	       BPF_CORE_READ(task, start_time) < window_end;
 }
 
-/* The end: all other programs are detached. Closes every thread that lives. */
+/* After the window: closes every thread that lives. */
 SEC("iter.s/task")
 int flush_tasks(struct bpf_iter__task *ctx)
 {
@@ -426,13 +433,12 @@ int flush_tasks(struct bpf_iter__task *ctx)
 	/* one that could not be followed (no_storage) is told with all its time lost */
 	if (!t && task_missed(task))
 		t = thread__create(task, BPF_CORE_READ(task, start_time));
-	if (!t || !t->rec.id || t->state == STATE_DEAD || t->fresh)
+	if (!t || !t->rec.id)
 		return 0;
-	if (!(t->rec.flags & THREAD_ALIVE)) {
-		account__close(t, task, bpf_task_storage_get(&memos, task, NULL, 0), window_end);
-		read_names(&t->rec, task);
-		t->rec.flags |= THREAD_ALIVE;
-	}
-	bpf_seq_write(ctx->meta->seq, &t->rec, sizeof(t->rec));
+	/* (the iterator comes again to a task whose output did not fit) */
+	if (t->claimed == CLOSER_ITERATOR ||
+	    account__survivor(t, task, bpf_task_storage_get(&memos, task, NULL, 0),
+			      CLOSER_ITERATOR))
+		bpf_seq_write(ctx->meta->seq, &t->rec, sizeof(t->rec));
 	return 0;
 }

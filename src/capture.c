@@ -540,21 +540,23 @@ int capture__stop(struct capture *c, uint64_t end_ns)
 
 	read_run_times(c);
 	read_map_memory(c);
-	detach(c);
-	if (c->stats_fd >= 0)
-		close(c->stats_fd);
-	c->stats_fd = -1;
-	/* The drain also waits until no program runs any more. */
+	/* From here on only deaths are recorded; draining waits until all programs know. */
+	c->skel->bss->closing = true;
 	err = drain(c);
 	if (err)
 		return err;
-	ring_buffer__consume(c->exits);
 	err = run_iterator(c->skel->progs.flush_tasks, add_thread, c->recording);
 	if (err) {
 		log__error("cannot read the final state of the threads: %s", strerror(-err));
 		return err;
 	}
-	return drain(c);
+	detach(c);
+	if (c->stats_fd >= 0)
+		close(c->stats_fd);
+	c->stats_fd = -1;
+	err = drain(c);
+	ring_buffer__consume(c->exits);
+	return err;
 }
 
 static uint64_t read_counter(const struct capture *c, enum counter which)

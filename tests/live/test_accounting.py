@@ -35,12 +35,12 @@ def check_against_tape(profile, tape):
 @pytest.mark.parametrize("busy_us,sleep_us", [(3000, 7000), (500, 20000), (5000, 500)])
 def test_sleeper_of_known_fraction(tmp_path, target, busy_us, sleep_us):
     sleeper = target("sleeper", busy_us, sleep_us)
-    result = record(tmp_path, "-p", sleeper.pid, "-d", 2)
+    result = record(tmp_path, "-p", sleeper.pid, "-d", 2, "-F", 997)
     tape, = tapes(sleeper.end())
     check_against_tape(result.json, tape)
     thread = result.json.thread(tape.tid)
     assert result.json.ns("blocked_ns", "main", "turn", "sleep_here") >= 0.999 * thread["blocked_ns"]
-    assert result.json.ns("on_ns", "main", "turn", "run_here") >= 0.8 * thread["on_ns"]
+    assert result.json.ns("on_ns", "main", "turn", "run_here") >= 0.6 * thread["on_ns"]
     assert result.off.blocked_us("main", "turn", "sleep_here") >= \
         0.99 * result.off.blocked_us()
     near(result.json.window_ns, 2 * NS, absolute=100 * MS)
@@ -157,7 +157,7 @@ def test_threads_born_and_gone(tmp_path, target):
         assert before <= thread["start_ns"] <= first
         assert last <= thread["end_ns"] <= after + 20 * MS
         near(thread["on_ns"], cpu, 0.05, 3 * MS)  # beginning and end of a thread are outside
-        assert thread["blocked_ns"] >= 14 * MS
+        assert thread["blocked_ns"] + thread["runq_ns"] >= 14 * MS
     # Those cut by the window's edges are clipped to it.
     for tid, before, first, last, after, _ in lives:
         if first < start < last and tid in known:
