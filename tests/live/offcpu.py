@@ -353,3 +353,12 @@ def near(value, truth, relative=0.0, absolute=0.0):
     assert abs(value - truth) <= relative * abs(truth) + absolute, \
         f"{value} is not {truth} +- {relative:.2%} +- {absolute}"
     return True
+
+
+def near_cpu(thread, cpu_ns, relative=0.0, absolute=0.0):
+    """Is on_ns the kernel's count of the CPU time? When a wakeup finds the CPU idle, the kernel charges
+    CPU time from the wakeup on (it saves itself a reading of the clock: rq_clock_skip_update()), so its
+    count may hold part of the run queue time."""
+    low = thread["on_ns"] * (1 - relative) - absolute
+    high = (thread["on_ns"] + thread["runq_ns"]) * (1 + relative) + absolute
+    assert low <= cpu_ns <= high, f"CPU time {cpu_ns}, not {low} .. {high}: {thread}"

@@ -18,6 +18,11 @@ def user_frames(profile, stack):
     return [f for f in profile.frames(stack) if f["kind"] in ("user", "jit")]
 
 
+# Samples per second: at 99 a workload with a period of 10 ms may run in step with the samples, and
+# always be missed.
+OFTEN = 499
+
+
 def test_twenty_thousand_distinct_stacks(tmp_path, target):
     count = 20000
     stacks = target("stacks", count)
@@ -54,7 +59,7 @@ def test_tiny_maps_say_what_they_lost(tmp_path, target):
 
 def test_depth_of_120_is_complete(tmp_path, target):
     deep = target("depth", 115)
-    result = record(tmp_path, "-p", deep.pid, "-d", 1)
+    result = record(tmp_path, "-p", deep.pid, "-d", 1, "-F", OFTEN)
     profile = result.json
     stacks = [s for s in profile.holding("deep_sleep") if s.blocked_ns]
     assert stacks
@@ -120,7 +125,7 @@ def test_segments_whose_addresses_are_not_their_offsets(tmp_path, target):
                     "-Wl,--section-start=.text=0x1234000", "-o", program,
                     offcpu.ROOT / "tests/targets/sleeper.c", "-pthread"], check=True)
     sleeper = target(program)
-    result = record(tmp_path, "-p", sleeper.pid, "-d", 1)
+    result = record(tmp_path, "-p", sleeper.pid, "-d", 1, "-F", OFTEN)
     assert result.off.blocked_us("main", "turn", "sleep_here") >= \
         0.99 * result.off.blocked_us()
     assert result.on.us("main", "turn", "run_here") >= 0.8 * result.on.total_us
@@ -134,7 +139,7 @@ def test_deleted_and_replaced_binary(tmp_path, target, replacement):
     program.unlink()
     if replacement:
         shutil.copy(TARGETS / replacement, program)
-    result = record(tmp_path, "-p", sleeper.pid, "-d", 1)
+    result = record(tmp_path, "-p", sleeper.pid, "-d", 1, "-F", OFTEN)
     assert result.off.blocked_us("main", "turn", "sleep_here") >= \
         0.99 * result.off.blocked_us()
     assert result.on.us("main", "turn", "run_here") >= 0.8 * result.on.total_us

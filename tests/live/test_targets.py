@@ -117,7 +117,7 @@ def test_control_group(tmp_path, target, cgroup2):
     assert {p["pid"] for p in profile.processes} == {inside.pid, below.pid}
     assert outside.pid not in {t["pid"] for t in profile.threads}
     tape, = tapes(inside.end())
-    near(profile.thread(tape.tid)["on_ns"], tape.cpu_ns(profile), 0.005, 2 * MS)
+    offcpu.near_cpu(profile.thread(tape.tid), tape.cpu_ns(profile), 0.005, 2 * MS)
 
 
 def test_children_in_a_control_group(tmp_path, target, cgroup2):
