@@ -62,6 +62,11 @@ struct row_value {
 	__u64 max_ns; /* longest single wait, run queue included */
 };
 
+/* Stores into the maps, per CPU: begun and ended. */
+struct store_count {
+	__u64 begun, ended;
+};
+
 enum thread_flags {
 	THREAD_BLOCKED_AT_START = 1,
 	THREAD_BLOCKED_AT_END = 2,

@@ -42,6 +42,9 @@ volatile __u64 window_end = ~0ULL;
  * slip through between the last event and the flushing iterator. */
 volatile bool closing = false;
 
+/* Which of the two sets of maps is being filled. */
+volatile __u32 active = 0;
+
 /* Number of the drain: a thread that notices a new one flushes what it has accumulated. */
 volatile __u32 epoch = 1;
 

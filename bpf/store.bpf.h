@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * store: the aggregated data that the loader drains: stacks by id, and rows of time by (thread,
- * user stack, kernel stack). Both are hash maps behind a one-element array of maps: the loader
- * replaces the inner map, whereupon the kernel waits for programs that still use the old one, and
- * then reads and empties the old one at leisure. Both are allocated beforehand: entries are made in
- * the scheduler's switch path.
+ * user stack, kernel stack). There are two sets of maps: one is filled while the loader reads and
+ * empties the other. To be sure that nobody still fills the one it is going to read, it changes
+ * 'active' and waits until every store that had begun by then has ended ('stores', per CPU). It
+ * does not wait for an RCU grace period: those may take long on a machine whose CPUs do nothing but
+ * switch.
+ *
+ * The maps are allocated beforehand: entries are made in the scheduler's switch path.
  */
 #ifndef OFFCPU_STORE_BPF_H
 #define OFFCPU_STORE_BPF_H
@@ -29,17 +32,44 @@ struct row_map {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, 1);
+	__uint(max_entries, 2);
 	__type(key, __u32);
 	__array(values, struct stack_map);
-} stacks SEC(".maps") = {.values = {&stacks_a}};
+} stacks SEC(".maps") = {.values = {&stacks_a, &stacks_b}};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, 1);
+	__uint(max_entries, 2);
 	__type(key, __u32);
 	__array(values, struct row_map);
-} rows SEC(".maps") = {.values = {&rows_a}};
+} rows SEC(".maps") = {.values = {&rows_a, &rows_b}};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct store_count);
+} stores SEC(".maps");
+
+/* The atomic addition orders 'begun' before the reading of 'active'. */
+static __always_inline __u32 store__begin(void)
+{
+	__u32 zero = 0;
+	struct store_count *c = bpf_map_lookup_elem(&stores, &zero);
+
+	if (c)
+		__sync_fetch_and_add(&c->begun, 1);
+	return active & 1;
+}
+
+static __always_inline void store__end(void)
+{
+	__u32 zero = 0;
+	struct store_count *c = bpf_map_lookup_elem(&stores, &zero);
+
+	if (c)
+		__sync_fetch_and_add(&c->ended, 1);
+}
 
 struct compare {
 	const struct stack_value *a, *b;
@@ -71,10 +101,10 @@ static __always_inline bool stack__equal(const struct stack_value *a, const stru
  * Stores a stack under its hash and returns its id. A different stack that is already there under
  * the same hash is told apart by comparison; the newcomer moves to the next free id.
  */
-static __noinline __u64 store__stack(__u64 hash, const struct stack_value *stack)
+static __always_inline __u64 put_stack(__u32 set, __u64 hash, const struct stack_value *stack)
 {
-	__u32 zero = 0, probe;
-	void *map = bpf_map_lookup_elem(&stacks, &zero);
+	void *map = bpf_map_lookup_elem(&stacks, &set);
+	__u32 probe;
 
 	if (!map)
 		return STACK_LOST;
@@ -103,30 +133,39 @@ static __noinline __u64 store__stack(__u64 hash, const struct stack_value *stack
 	return STACK_LOST;
 }
 
-/*
- * Adds to a row. 'lost' is what to count when there is no room. (A global function: the verifier looks
- * at it once and not at every call. Older ones, as of 6.1, want keys and values on the stack.)
- */
-__noinline int store__row(const struct row_key *to, const struct row_value *add, enum counter lost)
+static __noinline __u64 store__stack(__u64 hash, const struct stack_value *stack)
 {
-	__u32 zero = 0;
-	void *map = bpf_map_lookup_elem(&rows, &zero);
+	__u64 id = put_stack(store__begin(), hash, stack);
+
+	store__end();
+	return id;
+}
+
+/*
+ * Adds to a row. 'lost' is what to count when there is no room. (A global function: the verifier
+ * looks at it once and not at every call. Older ones, as of 6.1, want keys and values on the
+ * stack.)
+ */
+static __always_inline void put_row(__u32 set, const struct row_key *to,
+				    const struct row_value *add, enum counter lost)
+{
+	void *map = bpf_map_lookup_elem(&rows, &set);
 	struct row_value first;
 	struct row_value *row;
 	struct row_key key;
 
-	if (!map || !to || !add)
-		return 0;
+	if (!map)
+		return;
 	key = *to;
 	row = bpf_map_lookup_elem(map, &key);
 	if (!row) {
 		first = *add;
 		if (!bpf_map_update_elem(map, &key, &first, BPF_NOEXIST))
-			return 0;
+			return;
 		row = bpf_map_lookup_elem(map, &key);
 		if (!row) {
 			count(lost < COUNTER_MAX ? lost : COUNTER_row_full);
-			return 0;
+			return;
 		}
 	}
 	/* Only this thread's own events write its rows, one at a time; a sample may interrupt one,
@@ -137,6 +176,14 @@ __noinline int store__row(const struct row_key *to, const struct row_value *add,
 	row->blocks += add->blocks;
 	if (add->max_ns > row->max_ns)
 		row->max_ns = add->max_ns;
+}
+
+__noinline int store__row(const struct row_key *key, const struct row_value *add, enum counter lost)
+{
+	if (!key || !add)
+		return 0;
+	put_row(store__begin(), key, add, lost);
+	store__end();
 	return 0;
 }
 

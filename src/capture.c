@@ -21,6 +21,7 @@
 
 #define DRAIN_NS   500000000ULL
 #define MARGIN_NS  2000000ULL /* how far ahead the window's edges are set */
+#define CLOSING_US 20000
 #define BATCH	   256
 #define MIN_STACKS 8192
 #define MAX_STACKS 65536
@@ -33,7 +34,6 @@ struct capture {
 	struct bpf_link **samplers; /* one per CPU */
 	int nsamplers;
 	int stats_fd;
-	bool second; /* which pair of inner maps is in use */
 	uint64_t drained_ns, load_ns, attach_ns;
 	uint64_t bpf_ns, bpf_runs;
 	uint64_t kernel_bytes;
@@ -419,34 +419,48 @@ static int drain_map(struct capture *c, struct bpf_map *map, deliver_fn deliver)
 	return 0;
 }
 
-/*
- * Puts the other pair of maps in place and drains the pair that was in use. Replacing an inner map
- * waits until no program uses the old one (synchronize_rcu() in the kernel).
- */
+/* Sums over the CPUs would not do: each CPU has to catch up with its own. */
+static int read_store_counts(const struct capture *c, struct store_count *counts)
+{
+	uint32_t zero = 0;
+
+	return bpf_map_lookup_elem(bpf_map__fd(c->skel->maps.stores), &zero, counts) ? -errno : 0;
+}
+
+/* Waits until every store has ended that had begun when this was called. */
+static int await_stores(const struct capture *c)
+{
+	int cpus = libbpf_num_possible_cpus(), err;
+	struct store_count then[cpus > 0 ? cpus : 1], now[cpus > 0 ? cpus : 1];
+
+	err = read_store_counts(c, then);
+	for (int cpu = 0; cpu < cpus && !err; cpu++) {
+		while (!(err = read_store_counts(c, now)) && now[cpu].ended < then[cpu].begun)
+			usleep(50);
+	}
+	return err;
+}
+
+/* Has the other set of maps filled from now on, and drains the one that was. */
 static int drain(struct capture *c)
 {
-	struct bpf_map *old_stacks = c->second ? c->skel->maps.stacks_b : c->skel->maps.stacks_a;
-	struct bpf_map *new_stacks = c->second ? c->skel->maps.stacks_a : c->skel->maps.stacks_b;
-	struct bpf_map *old_rows = c->second ? c->skel->maps.rows_b : c->skel->maps.rows_a;
-	struct bpf_map *new_rows = c->second ? c->skel->maps.rows_a : c->skel->maps.rows_b;
-	int stacks_fd = bpf_map__fd(new_stacks), rows_fd = bpf_map__fd(new_rows), err;
-	uint32_t zero = 0;
+	bool second = c->skel->bss->active;
+	int err;
 
 	if (!c->batch_keys)
 		alloc_batch(c, BATCH);
-	if (bpf_map_update_elem(bpf_map__fd(c->skel->maps.rows), &zero, &rows_fd, 0) ||
-	    bpf_map_update_elem(bpf_map__fd(c->skel->maps.stacks), &zero, &stacks_fd, 0)) {
-		err = -errno;
-		log__error("cannot switch the BPF maps: %s", strerror(-err));
-		return err;
-	}
-	c->second = !c->second;
+	c->skel->bss->active = !second;
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	c->skel->bss->stored = 0;
 	c->skel->data->epoch++;
 	c->drained_ns = clock_ns();
-	err = drain_map(c, old_stacks, deliver_stack);
+	err = await_stores(c);
 	if (!err)
-		err = drain_map(c, old_rows, deliver_row);
+		err = drain_map(c, second ? c->skel->maps.stacks_b : c->skel->maps.stacks_a,
+				deliver_stack);
+	if (!err)
+		err = drain_map(c, second ? c->skel->maps.rows_b : c->skel->maps.rows_a,
+				deliver_row);
 	if (err)
 		log__error("cannot drain the BPF maps: %s", strerror(-err));
 	return err;
@@ -540,11 +554,10 @@ int capture__stop(struct capture *c, uint64_t end_ns)
 
 	read_run_times(c);
 	read_map_memory(c);
-	/* From here on only deaths are recorded; draining waits until all programs know. */
+	/* From here on only deaths are recorded. A program takes microseconds; give those that run
+	 * now, and had not seen it, ample time. */
 	c->skel->bss->closing = true;
-	err = drain(c);
-	if (err)
-		return err;
+	usleep(CLOSING_US);
 	err = run_iterator(c->skel->progs.flush_tasks, add_thread, c->recording);
 	if (err) {
 		log__error("cannot read the final state of the threads: %s", strerror(-err));

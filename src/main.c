@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <locale.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,16 +186,26 @@ static uint64_t start_unix_ns(uint64_t monotonic_ns)
 	return (uint64_t)ts.tv_sec * 1000000000ULL + ts.tv_nsec - clock_ns() + monotonic_ns;
 }
 
+/*
+ * The maps must be drained on time even when the target keeps all CPUs busy. While recording the tool
+ * needs so little that the lowest real-time priority does no harm; without the right to it (or on
+ * failure) it goes on as it is.
+ */
+static void set_realtime(bool on)
+{
+	struct sched_param param = {.sched_priority = on ? 1 : 0};
+
+	sched_setscheduler(0, (on ? SCHED_RR : SCHED_OTHER) | SCHED_RESET_ON_FORK, &param);
+}
+
 static int record(struct session *s)
 {
 	const struct options *o = &s->opts;
 	uint64_t cpu, last_end;
 	struct status status;
-	int err, nice_before;
+	int err;
 
-	/* the maps must be drained on time even when the target keeps all CPUs busy */
-	nice_before = getpriority(PRIO_PROCESS, 0);
-	setpriority(PRIO_PROCESS, 0, -20);
+	set_realtime(true);
 	s->sideband = sideband__open(s->procmaps);
 	err = capture__attach(s->capture, follow_maps, s);
 	if (err)
@@ -230,7 +241,7 @@ static int record(struct session *s)
 	err = capture__stop(s->capture, last_end);
 	s->capture_cpu_ns = own_cpu_ns() - cpu;
 	sideband__poll(s->sideband);
-	setpriority(PRIO_PROCESS, 0, nice_before);
+	set_realtime(false);
 	return err;
 }
 
