@@ -251,7 +251,7 @@ def test_capabilities_suffice(tmp_path, public_tool):
 @pytest.mark.parametrize("name", ["on", "off", "json"])
 def test_one_format_to_stdout(tmp_path, target, name):
     sleeper = target("sleeper")
-    result = tool("-p", sleeper.pid, "-d", 1, "-f", name, "-o", "-", cwd=tmp_path)
+    result = tool("-p", sleeper.pid, "-d", 1, "-F", 499, "-f", name, "-o", "-", cwd=tmp_path)
     assert result.status == 0, result.err
     if name == "json":
         offcpu.Profile(result.out).check()
