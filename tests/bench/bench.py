@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What tracing costs: this tool and its peers side by side, in alternating rounds.
 
-Each tracer's sample is compared with samples without a tracer just before and just after it; what
-is printed is the median of these differences over the rounds, and their quartiles.
+Each tracer's sample is compared with samples without a tracer just before and just after it, window
+by window of the same pace (matched.py); what is printed is the median of these differences over the
+rounds, and their quartiles.
 """
 import argparse
 import os
@@ -16,6 +17,7 @@ import machine
 import memo
 import tracers
 from machine import CPU, BpfStats, cpu_ns, median, peak_rss, quantile
+from matched import Comparison
 from workloads import PingPong, Spin, Unmeasured, bystander
 
 SAMPLE_S = 0.8
@@ -59,29 +61,22 @@ class Cost:
 
     def __init__(self, label):
         self.label = label
-        self.rounds = []  # (before, during, after), each a Switches
-        self.why = None   # of the last failure
-
-    def _differences(self, rounds, of):
-        return [of(during) - (of(before) + of(after)) / 2 for before, during, after in rounds]
+        self.rounds = []   # (Comparison, others' BPF programs)
+        self.why = None    # of the last failure
 
     @property
     def chosen(self):
-        """The undisturbed rounds, if they are enough to speak of."""
-        quiet = [r for r in self.rounds if all(s.quiet for s in r)]
-        return quiet if len(quiet) >= max(3, len(self.rounds) // 2) else self.rounds
+        """The rounds in which nobody else traced, if they are enough to speak of."""
+        alone = [c for c, foreign in self.rounds if not foreign]
+        return alone if 2 * len(alone) >= len(self.rounds) else [c for c, _ in self.rounds]
 
-    def added(self, q=0.5):
-        return quantile(self._differences(self.chosen, lambda s: s.ns), q)
+    def over(self, of, q=0.5):
+        """Median, or another quantile, over the rounds."""
+        return quantile([of(c) for c in self.chosen], q)
 
-    def added_wall(self):
-        return median(self._differences(self.chosen, lambda s: s.wall_ns))
-
-    def ns(self):
-        return median([during.ns for _, during, _ in self.chosen])
-
-    def wall(self):
-        return median([during.wall_ns for _, during, _ in self.chosen])
+    @property
+    def added(self):
+        return self.over(lambda c: c.added)
 
 
 # --- cost of a switch
@@ -94,7 +89,8 @@ def measure_tracer(tracer, pingpong, other, before, cost, work):
         during = pingpong.sample(SAMPLE_S, [running.pid])
     time.sleep(0.1)
     after = pingpong.sample(BASE_S)
-    cost.rounds.append((before, during, after))
+    foreign = {name for s in (before, during, after) for name in s.foreign}
+    cost.rounds.append((Comparison(before.windows + after.windows, during.windows), foreign))
     return after
 
 
@@ -132,31 +128,27 @@ def measure_switches(build, work, kinds, rounds):
     return {label: cost for label, cost in costs.items() if cost.rounds}
 
 
+def switch_row(c, peer):
+    ratio = fraction(c.added / peer.added) if peer and peer.added > 0 else "-"
+    low, high = (c.over(lambda x: x.added, q) for q in (0.25, 0.75))
+    return [c.label, f"{c.over(lambda x: x.traced):,.0f}", f"{c.added:,.0f}",
+            f"{low:,.0f} .. {high:,.0f}", ratio, f"{c.over(lambda x: x.added_wall):,.0f}",
+            f"{c.over(lambda x: x.slowness):.2f}", f"{len(c.chosen)}/{len(c.rounds)}"]
+
+
 def print_switches(costs):
-    samples = [s for c in costs.values() for r in c.chosen for s in (r[0], r[2])]
+    every = [c for cost in costs.values() for c in cost.chosen]
     peer = costs.get(tracers.Offcputime().label)
-    rows = [["no tracer", f"{median([s.ns for s in samples]):,.0f}", "", "", "",
-             f"{median([s.wall_ns for s in samples]):,.0f}", "", f"{len(samples)}"]]
-    for c in costs.values():
-        ratio = fraction(c.added() / peer.added()) if peer and peer.added() > 0 else "-"
-        rows.append([c.label, f"{c.ns():,.0f}", f"{c.added():,.0f}",
-                     f"{c.added(0.25):,.0f} .. {c.added(0.75):,.0f}", ratio, f"{c.wall():,.0f}",
-                     f"{c.added_wall():,.0f}", f"{len(c.chosen)}/{len(c.rounds)}"])
+    rows = [["no tracer", f"{median([c.base for c in every]):,.0f}", "", "", "", "",
+             f"{median([c.slowness for c in every]):.2f}", ""]]
+    rows += [switch_row(c, peer) for c in costs.values()]
     say("\nTIME PER CONTEXT SWITCH, ns: ping-pong over pipes, 20 user frames, one CPU")
-    table(["", "CPU TIME", "ADDED", "QUARTILES", "OF OFFCPUTIME", "WALL TIME", "ADDED", "ROUNDS"],
+    table(["", "CPU TIME", "ADDED", "QUARTILES", "OF OFFCPUTIME", "ADDED WALL", "SLOW", "ROUNDS"],
           rows)
-    say("ADDED: median of the differences to the samples without a tracer before and after it;\n"
-        "ROUNDS: used (those with calm samples only, if they are enough) / measured")
-    print_disturbance(costs)
-
-
-def print_disturbance(costs):
-    samples = [s for c in costs.values() for r in c.rounds for s in r]
-    loud = [s for s in samples if not s.quiet]
-    calm = median([s.calm_share for s in samples])
-    say(f"{100 * calm:.0f} % of the windows were calm (the CPU at full speed); "
-        f"{len(samples) - len(loud)} of {len(samples)} samples are of calm windows only")
-    foreign = sorted({name for s in samples for name in s.foreign})
+    say("ADDED: median of the differences to the time without a tracer just before and after;\n"
+        "SLOW: how much slower than at its best the CPU was in the windows compared (1.00: not);\n"
+        "ROUNDS: used (without others' tracers, if these are half) / measured")
+    foreign = sorted({name for c in costs.values() for _, names in c.rounds for name in names})
     if foreign:
         say(f"note: BPF programs of others traced as well: {', '.join(foreign)}")
 
@@ -285,14 +277,14 @@ class Goals:
 
 def add_switch_goals(goals, costs):
     ours, peer = costs.get("offcpu"), costs.get(tracers.Offcputime().label)
-    if ours and peer and peer.added() > 0:
-        ratio = ours.added() / peer.added()
+    if ours and peer and peer.added > 0:
+        ratio = ours.added / peer.added
         goals.add("added to a traced switch, of offcputime's", fraction(ratio), "<= 1/8",
                   ratio <= 1 / 8)
     untraced = costs.get("offcpu on another process")
     if untraced:
-        goals.add("added to a switch that is not traced", f"{untraced.added():.0f} ns", "<= 60 ns",
-                  untraced.added() <= 60)
+        goals.add("added to a switch that is not traced", f"{untraced.added:.0f} ns", "<= 60 ns",
+                  untraced.added <= 60)
 
 
 def add_own_goals(goals, build, work, binary):

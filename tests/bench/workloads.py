@@ -6,14 +6,12 @@ import subprocess
 import time
 
 import machine
-from machine import CPU, median
+from machine import CPU
+from matched import Window
 
-# Samples taken again because others used the CPUs: per sample, and seconds in all.
+# Samples taken again because others trace as well: per sample, and seconds in all.
 TRIES = 3
 RETRY_S = 30
-# A window is calm if the CPU ran at full speed at both its ends; a sample needs so many.
-FULL_SPEED = 1.15
-CALM_WINDOWS = 20
 
 
 class Unmeasured(Exception):
@@ -22,7 +20,6 @@ class Unmeasured(Exception):
 
 class Workload:
     """A program that measures itself; its lines (five numbers, the first a time) go to a file."""
-    fastest_ns = None  # pace at full speed, over all workloads
 
     def __init__(self, build, work, name, *args):
         self.path = pathlib.Path(work) / f"{name}.windows"
@@ -58,24 +55,19 @@ class Workload:
         found = [w for w in found if w[0] - w[1] >= begin and w[0] <= end]
         if not found:
             raise Unmeasured(f"{self.path.stem} printed nothing for {seconds} s")
-        Workload.fastest_ns = min(w[4] for w in found + [(0, 0, 0, 0, self.fastest_ns or found[0][4])])
         return found
 
-    def calm(self, windows):
-        return [w for w in windows if w[4] <= FULL_SPEED * self.fastest_ns]
 
+class Sample:
+    """Windows of the ping-pong, and others' BPF programs that traced it as well."""
 
-class Switches:
-    """One sample of the ping-pong."""
-
-    def __init__(self, windows, calm, foreign):
-        chosen = calm if len(calm) >= CALM_WINDOWS else windows
-        self.ns = median([cpu / n for _, _, cpu, n, _ in chosen])
-        self.wall_ns = median([wall / n for _, wall, _, n, _ in chosen])
-        self.rate = sum(w[3] for w in windows) * 1e9 / sum(w[1] for w in windows)
-        self.calm_share = len(calm) / len(windows)
+    def __init__(self, lines, foreign):
+        self.windows = [Window(line) for line in lines]
         self.foreign = foreign
-        self.quiet = len(calm) >= CALM_WINDOWS and not foreign
+
+    @property
+    def rate(self):
+        return sum(w.switches for w in self.windows) * 1e9 / sum(w.wall_ns for w in self.windows)
 
 
 class PingPong(Workload):
@@ -86,17 +78,13 @@ class PingPong(Workload):
         super().__init__(build, work, "pingpong", depth, rate)
 
     def sample(self, seconds, pids=()):
-        """A sample; taken again while others disturb it, and then the best of these."""
-        best = None
+        """A sample; taken again while others trace as well."""
         for _ in range(TRIES):
-            windows = self.windows(seconds)
-            new = Switches(windows, self.calm(windows), machine.foreign_tracers(pids))
-            if best is None or (not new.foreign, new.calm_share) > (not best.foreign, best.calm_share):
-                best = new
-            if best.quiet or PingPong.retry_s < seconds:
+            sample = Sample(self.windows(seconds), machine.foreign_tracers(pids))
+            if not sample.foreign or PingPong.retry_s < seconds:
                 break
             PingPong.retry_s -= seconds
-        return best
+        return sample
 
 
 class Spin(Workload):
@@ -106,9 +94,9 @@ class Spin(Workload):
         super().__init__(build, work, "spin")
 
     def lost(self, seconds):
-        """Fraction of its time that went to interrupts, in calm windows in which no other ran."""
+        """Fraction of its time that went to interrupts, in windows in which no other ran."""
         windows = self.windows(seconds)
-        alone = [w for w in self.calm(windows) if not w[3]]
+        alone = [w for w in windows if not w[3]]
         if len(alone) < len(windows) // 10:
             raise Unmeasured("the CPU is too busy with other programs")
         return sum(w[2] for w in alone) / sum(w[1] for w in alone)
