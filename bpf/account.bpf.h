@@ -122,6 +122,19 @@ static __always_inline void read_names(struct thread_rec *rec, struct task_struc
 	BPF_CORE_READ_STR_INTO(&rec->process, task, group_leader, comm);
 }
 
+/* Fills a record that is all zero. The id comes last: it says that the rest is there. */
+static __always_inline void begin_record(struct thread_rec *rec, struct task_struct *task,
+					 __u64 birth_ns)
+{
+	rec->birth_ns = birth_ns;
+	rec->tid = task_tid(task);
+	rec->tgid = task_tgid(task);
+	rec->flags = BPF_CORE_READ(task, flags) & PF_KTHREAD ? THREAD_KERNEL : 0;
+	read_cpu_times(&rec->first, task);
+	read_names(rec, task);
+	rec->id = __sync_fetch_and_add(&next_thread_id, 1);
+}
+
 /* Gives the task storage, if it has none. Not in the switch path. */
 static __always_inline struct thread *thread__create(struct task_struct *task, __u64 birth_ns)
 {
@@ -134,13 +147,7 @@ static __always_inline struct thread *thread__create(struct task_struct *task, _
 	}
 	if (t->rec.id)
 		return t;
-	t->rec.birth_ns = birth_ns;
-	t->rec.tid = task_tid(task);
-	t->rec.tgid = task_tgid(task);
-	t->rec.flags = BPF_CORE_READ(task, flags) & PF_KTHREAD ? THREAD_KERNEL : 0;
-	read_cpu_times(&t->rec.first, task);
-	read_names(&t->rec, task);
-	t->rec.id = __sync_fetch_and_add(&next_thread_id, 1);
+	begin_record(&t->rec, task, birth_ns);
 	__sync_fetch_and_add(&live_threads, 1);
 	return t;
 }
@@ -410,12 +417,7 @@ static __always_inline void account__exec(struct thread *t, struct task_struct *
 	t->fresh = false;
 	t->state = STATE_ON;
 	t->since_ns = now;
-	t->rec.birth_ns = now;
-	t->rec.tid = task_tid(task);
-	t->rec.tgid = task_tgid(task);
-	read_cpu_times(&t->rec.first, task);
-	read_names(&t->rec, task);
-	t->rec.id = __sync_fetch_and_add(&next_thread_id, 1);
+	begin_record(&t->rec, task, now);
 }
 
 #endif
